@@ -1,0 +1,96 @@
+#include "base/clock.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace larder {
+namespace {
+
+class SystemClock final : public Clock {
+ public:
+  Steady Now() const override { return std::chrono::steady_clock::now(); }
+  Wall WallNow() const override { return std::chrono::system_clock::now(); }
+
+  bool WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable_any& condition,
+                 Steady deadline, const std::stop_token& stop) override {
+    bool woken = false;
+    // The predicate is true at the second look, so that one wake-up (or none) ends the wait.
+    auto once = [&] { return std::exchange(woken, true); };
+    if (deadline == Steady::max()) {
+      condition.wait(lock, stop, once);
+    } else {
+      condition.wait_until(lock, stop, deadline, once);
+    }
+    return !stop.stop_requested();
+  }
+};
+
+}  // namespace
+
+bool Clock::SleepFor(Steady::duration duration, const std::stop_token& stop) {
+  std::unique_lock lock(sleep_mutex_);
+  const Steady deadline = Now() + duration;
+  while (Now() < deadline) {
+    if (!WaitUntil(lock, sleep_condition_, deadline, stop)) return false;
+  }
+  return !stop.stop_requested();
+}
+
+Clock* RealClock() {
+  static SystemClock clock;
+  return &clock;
+}
+
+Clock::Steady FakeClock::Now() const {
+  std::lock_guard lock(mutex_);
+  return steady_;
+}
+
+Clock::Wall FakeClock::WallNow() const {
+  std::lock_guard lock(mutex_);
+  return wall_;
+}
+
+bool FakeClock::WaitUntil(std::unique_lock<std::mutex>& lock,
+                          std::condition_variable_any& condition, Steady deadline,
+                          const std::stop_token& stop) {
+  Waiter self{lock.mutex(), &condition};
+  {
+    std::lock_guard guard(mutex_);
+    if (steady_ >= deadline) return !stop.stop_requested();
+    waiters_.push_back(&self);
+  }
+  bool woken = false;
+  condition.wait(lock, stop, [&] { return std::exchange(woken, true); });
+  {
+    // Advance() may hold a pointer to `self` until it releases mutex_; it never waits for `lock`
+    // while holding mutex_, so taking mutex_ here cannot deadlock.
+    std::lock_guard guard(mutex_);
+    waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &self));
+  }
+  return !stop.stop_requested();
+}
+
+void FakeClock::Advance(Steady::duration duration) {
+  std::vector<Waiter> to_wake;
+  {
+    std::lock_guard lock(mutex_);
+    steady_ += duration;
+    wall_ += std::chrono::duration_cast<Wall::duration>(duration);
+    for (const Waiter* waiter : waiters_) to_wake.push_back(*waiter);
+  }
+  for (const Waiter& waiter : to_wake) {
+    // Passing through the waiter's mutex closes the gap between its look at the clock and its wait.
+    // The waiter's mutex and condition outlive the wait by contract of WaitUntil's callers: they
+    // are members of the object that the test still holds.
+    { std::lock_guard pass(*waiter.mutex); }
+    waiter.condition->notify_all();
+  }
+}
+
+size_t FakeClock::Waiters() const {
+  std::lock_guard lock(mutex_);
+  return waiters_.size();
+}
+
+}  // namespace larder

@@ -1,0 +1,86 @@
+// HTTP to an API server over libcurl: one thread drives all streams of a process.
+//
+// Do() is for answers that fit in memory (bounded by Request::max_response_bytes). Open() is for lists and watches: the
+// body is read piece by piece, and a reader that does not read pauses the transfer, so TCP holds the server back and
+// memory stays bounded. TLS 1.2 at least, peer and host verified, no redirects followed, credentials added by the
+// transport and never logged.
+//
+// Thread-safe: any thread may call; the calls block the caller only and end within a second when `stop` is requested.
+//
+//   Transport transport(config);
+//   auto stream = transport.Open({.path = "/api/v1/pods", .query = {{"watch", "true"}}}, stop);
+//   for (;;) {
+//     Result<std::string_view> piece = (*stream)->Read(stop, deadline);
+//     if (!piece || piece->empty()) break;   // error, or the clean end
+//   }
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/config.h"
+
+namespace larder {
+
+struct Request {
+  std::string method = "GET";
+  std::string path;                                        // "/api/v1/pods"
+  std::vector<std::pair<std::string, std::string>> query;  // not yet escaped
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string accept = "application/json";
+  std::string content_type;  // for a body
+  std::string body;
+  // Ask for gzip. Off for watches: a server may send one gzip member per flush, which libcurl refuses.
+  bool accept_gzip = true;
+  std::chrono::milliseconds timeout{30'000};  // Do(): for the whole; Open(): until the headers
+  size_t max_response_bytes = size_t{64} << 20;
+};
+
+struct Response {
+  int status = 0;
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+  uint64_t wire_bytes = 0;  // as received, before decompression
+};
+
+// One answer being read. Not thread-safe: one reader. Destroying it ends the transfer.
+class BodyStream {
+ public:
+  virtual ~BodyStream() = default;
+  virtual int status() const = 0;
+  virtual const std::map<std::string, std::string>& headers() const = 0;
+  // The next piece, valid until the next call; empty at the clean end. kTimeout when nothing arrived by the deadline
+  // (the stream stays usable), kUnavailable when the connection broke, kCancelled on stop.
+  virtual Result<std::string_view> Read(const std::stop_token& stop, Clock::Steady deadline) = 0;
+  virtual uint64_t wire_bytes() const = 0;
+};
+
+// Turns an answer with a status >= 400 into the Error it means: code by status and by the reason in the Kubernetes
+// Status body, retry_after from Retry-After (capped at 10 minutes), message from the Status, status_json kept.
+Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
+                        std::string_view body);
+
+// The seam for tests: the reflector and the clients see only this.
+class HttpTransport {
+ public:
+  virtual ~HttpTransport() = default;
+  // An answer with status >= 400 is an Error (ErrorFromResponse).
+  virtual Result<Response> Do(const Request& request, const std::stop_token& stop) = 0;
+  // Returns when the headers are there. A status >= 400 is read to its end and becomes an Error.
+  virtual Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                                   const std::stop_token& stop) = 0;
+};
+
+// The real one.
+Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config);
+
+}  // namespace larder

@@ -1,0 +1,184 @@
+// The store: a controller's cache and pending work in one RocksDB directory.
+//
+// What it guarantees:
+//  1. A Transaction is atomic over objects, index keys, queue items and cursors: after any crash all of it is
+//     there or none, and what is there is a prefix of the order of commits.
+//  2. Every read is verified (magic, length, checksum, FlatBuffers Verifier); damage is kCorruption naming key
+//     and collection, never wrong data.
+//  3. One process owns a store; a second Open fails with kLocked and names the owner's pid. Readers open
+//     it live with OpenReadOnly and do not disturb the owner.
+//
+// Thread-safe. Durability: see Durability. Errors: kNoSpace keeps reads alive and writes succeed again when there is
+// room; after any failed Commit nothing of that transaction is visible.
+//
+//   LARDER_ASSIGN_OR_RETURN(auto store, Store::Open({.path = "/var/lib/me/store"}));
+//   LARDER_ASSIGN_OR_RETURN(CollectionInfo pods, store->OpenCollection(spec));
+//   Transaction tx = store->Begin();
+//   tx.PutObject(pods.id, *encoded);
+//   tx.SetCursor(pods.id, cursor);
+//   LARDER_RETURN_IF_ERROR(store->Commit(std::move(tx), Durability::kRelaxed));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "schema/object.h"
+#include "storage/collection.h"
+#include "storage/options.h"
+
+namespace larder {
+
+// An object ready to be written: compressed, sealed with its checksum. Made by Store::Encode on any thread.
+struct EncodedObject {
+  ObjectKey key;
+  std::string value;
+};
+
+// What is readable of a stored object without decompressing anything.
+struct ObjectHead {
+  std::string uid;
+  std::string resource_version;
+};
+
+// Assigned when an index is declared on a collection; a changed definition gets a new one.
+using IndexId = uint32_t;
+
+struct IndexRecord {
+  IndexId id = 0;
+  std::string name;
+  std::string definition;  // "field:spec.nodeName", "label:app", "func:byOwner@2"
+  bool ready = false;      // false while it is being filled
+};
+
+struct IndexEntry {
+  std::string value;
+  ObjectKey key;
+  std::string uid;
+};
+
+// A piece of work as stored. `generation` makes each stored copy distinct, so that acknowledging an older
+// one can never remove a newer one.
+struct QueueRecord {
+  int64_t added_ms = 0;
+  int64_t not_before_ms = 0;
+  int32_t priority = 0;
+  uint32_t failures = 0;
+  bool dead = false;
+  std::string last_error;
+};
+
+struct StoredQueueItem {
+  std::string item;
+  uint64_t generation = 0;
+  QueueRecord record;
+};
+
+class Store;
+
+// Writes that happen together or not at all. Not thread-safe; cheap to make.
+class Transaction {
+ public:
+  Transaction(Transaction&&) noexcept;
+  Transaction& operator=(Transaction&&) noexcept;
+  ~Transaction();
+
+  void PutObject(CollectionId collection, const EncodedObject& object);
+  void DeleteObject(CollectionId collection, const ObjectKey& key);
+  void PutIndexKey(CollectionId collection, IndexId index, std::string_view value,
+                   const ObjectKey& key, std::string_view uid);
+  void DeleteIndexKey(CollectionId collection, IndexId index, std::string_view value,
+                      const ObjectKey& key);
+  void SetCursor(CollectionId collection, const Cursor& cursor);
+  void PutIndexRecord(CollectionId collection, const IndexRecord& record);
+
+  void PutQueueItem(std::string_view queue, std::string_view item, uint64_t generation,
+                    const QueueRecord& record);
+  void DeleteQueueItem(std::string_view queue, std::string_view item, uint64_t generation);
+
+  // A small named value of a folder above ("handler/...", "controller/..."): durable names, revisions.
+  void PutNote(std::string_view name, std::string_view value);
+  void DeleteNote(std::string_view name);
+
+  bool Empty() const;
+  size_t ByteSize() const;
+
+ private:
+  friend class Store;
+  struct Rep;
+  explicit Transaction(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
+
+// One consistent view: an index read and the object read beside it agree. Cheap; holds old files while it lives,
+// so do not keep it for hours.
+class Snapshot;
+using SnapshotPtr = std::shared_ptr<const Snapshot>;
+
+class Store {
+ public:
+  static Result<std::unique_ptr<Store>> Open(const StoreOptions& options);
+  // Reads a store that another process may own, without disturbing it. CatchUp() moves it forward.
+  static Result<std::unique_ptr<Store>> OpenReadOnly(const StoreOptions& options);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Collections. OpenCollection finds the one with this fingerprint or makes it.
+  Result<CollectionInfo> OpenCollection(const CollectionSpec& spec);
+  Result<std::vector<CollectionInfo>> Collections() const;
+  Result<Cursor> GetCursor(CollectionId collection) const;
+  Result<void> DropCollection(CollectionId collection);
+  // Drops collections that nobody opened within collection_ttl; returns how many.
+  Result<size_t> CollectGarbage();
+
+  // Writing.
+  Transaction Begin() const;
+  Result<void> Commit(Transaction transaction, Durability durability);
+  // Syncs everything committed so far.
+  Result<void> Sync();
+  Result<EncodedObject> Encode(CollectionId collection, const Object& object) const;
+
+  // Reading. A null snapshot means now.
+  SnapshotPtr TakeSnapshot() const;
+  Result<ObjectPtr> Get(CollectionId collection, const ObjectKey& key,
+                        const SnapshotPtr& snapshot = nullptr) const;  // kNotFound
+  Result<ObjectHead> GetHead(CollectionId collection, const ObjectKey& key,
+                             const SnapshotPtr& snapshot = nullptr) const;
+  // Visits objects in key order, from `after` (exclusive; empty name: from the start) within `ns` (empty: all). The
+  // visitor returns false to stop.
+  using ObjectVisitor = std::function<bool(const ObjectPtr&)>;
+  Result<void> Scan(CollectionId collection, std::string_view ns, const ObjectKey& after,
+                    const ObjectVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
+  using HeadVisitor = std::function<bool(const ObjectKey&, const ObjectHead&)>;
+  Result<void> ScanHeads(CollectionId collection, std::string_view ns, const HeadVisitor& visit,
+                         const SnapshotPtr& snapshot = nullptr) const;
+  using IndexVisitor = std::function<bool(const IndexEntry&)>;
+  // Entries with exactly `value`, or all entries of the index where `value` is nullopt, in order of value and key.
+  Result<void> ScanIndex(CollectionId collection, IndexId index, std::optional<std::string_view> value,
+                         const IndexVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
+  Result<std::vector<IndexRecord>> IndexRecords(CollectionId collection) const;
+  // Removes an index's keys and its record.
+  Result<void> DropIndex(CollectionId collection, IndexId index);
+
+  // Work. ScanQueue visits in order of item, then generation, starting behind `after` (empty: the start).
+  using QueueVisitor = std::function<bool(const StoredQueueItem&)>;
+  Result<void> ScanQueue(std::string_view queue, std::string_view after, const QueueVisitor& visit) const;
+  Result<std::vector<std::string>> Queues() const;
+
+  Result<std::optional<std::string>> GetNote(std::string_view name) const;
+
+  const StoreOptions& options() const;
+
+ private:
+  class Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace larder
