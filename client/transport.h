@@ -1,11 +1,12 @@
 // HTTP to an API server over libcurl: one thread drives all streams of a process.
 //
-// Do() is for answers that fit in memory (bounded by Request::max_response_bytes). Open() is for lists and watches: the
-// body is read piece by piece, and a reader that does not read pauses the transfer, so TCP holds the server back and
-// memory stays bounded. TLS 1.2 at least, peer and host verified, no redirects followed, credentials added by the
-// transport and never logged.
+// Do() is for answers that fit in memory (bounded by Request::max_response_bytes). Open() is for
+// lists and watches: the body is read piece by piece, and a reader that does not read pauses the
+// transfer, so TCP holds the server back and memory stays bounded. TLS 1.2 at least, peer and host
+// verified, no redirects followed, credentials added by the transport and never logged.
 //
-// Thread-safe: any thread may call; the calls block the caller only and end within a second when `stop` is requested.
+// Thread-safe: any thread may call; the calls block the caller only and end within a second when
+// `stop` is requested.
 //
 //   Transport transport(config);
 //   auto stream = transport.Open({.path = "/api/v1/pods", .query = {{"watch", "true"}}}, stop);
@@ -39,7 +40,8 @@ struct Request {
   std::string accept = "application/json";
   std::string content_type;  // for a body
   std::string body;
-  // Ask for gzip. Off for watches: a server may send one gzip member per flush, which libcurl refuses.
+  // Ask for gzip. Off for watches: a server may send one gzip member per flush, which libcurl
+  // refuses.
   bool accept_gzip = true;
   std::chrono::milliseconds timeout{30'000};  // Do(): for the whole; Open(): until the headers
   size_t max_response_bytes = size_t{64} << 20;
@@ -58,14 +60,16 @@ class BodyStream {
   virtual ~BodyStream() = default;
   virtual int status() const = 0;
   virtual const std::map<std::string, std::string>& headers() const = 0;
-  // The next piece, valid until the next call; empty at the clean end. kTimeout when nothing arrived by the deadline
-  // (the stream stays usable), kUnavailable when the connection broke, kCancelled on stop.
+  // The next piece, valid until the next call; empty at the clean end. kTimeout when nothing
+  // arrived by the deadline (the stream stays usable), kUnavailable when the connection broke,
+  // kCancelled on stop.
   virtual Result<std::string_view> Read(const std::stop_token& stop, Clock::Steady deadline) = 0;
   virtual uint64_t wire_bytes() const = 0;
 };
 
-// Turns an answer with a status >= 400 into the Error it means: code by status and by the reason in the Kubernetes
-// Status body, retry_after from Retry-After (capped at 10 minutes), message from the Status, status_json kept.
+// Turns an answer with a status >= 400 into the Error it means: code by status and by the reason in
+// the Kubernetes Status body, retry_after from Retry-After (capped at 10 minutes), message from the
+// Status, status_json kept.
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
                         std::string_view body);
 

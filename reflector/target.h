@@ -1,9 +1,9 @@
 // Where a Reflector puts what it hears: the seam between the network and the store.
 //
-// The reflector calls from its one thread, in this order: Start, then lists and events as they come. A call may
-// block: that is the back-pressure, it stops the reading and TCP holds the server back. An error from any call means that
-// nothing of it was taken; the reflector stops the stream, leaves the cursor where it is, backs off and begins again
-// with Start.
+// The reflector calls from its one thread, in this order: Start, then lists and events as they
+// come. A call may block: that is the back-pressure, it stops the reading and TCP holds the server
+// back. An error from any call means that nothing of it was taken; the reflector stops the stream,
+// leaves the cursor where it is, backs off and begins again with Start.
 #pragma once
 
 #include <string>
@@ -31,15 +31,17 @@ class Target {
 
   virtual Result<Position> Start() = 0;
 
-  // A list begins; until EndList nothing is complete. `why` is for log and metrics: "first", "gone", "rewound".
+  // A list begins; until EndList nothing is complete. `why` is for log and metrics: "first",
+  // "gone", "rewound".
   virtual Result<void> BeginList(std::string_view why) = 0;
   // One object of the list. Equal uid and resourceVersion: only marked as seen.
   virtual Result<void> ListItem(ObjectPtr object) = 0;
-  // The same, when only the metadata was fetched: true when the stored one is equal (now marked as seen), false when
-  // the object must be fetched and given to ListItem.
+  // The same, when only the metadata was fetched: true when the stored one is equal (now marked as
+  // seen), false when the object must be fetched and given to ListItem.
   virtual Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
                                          std::string_view resource_version) = 0;
-  // The list is complete as of `resource_version`: what was not seen is gone. Returns when that is committed.
+  // The list is complete as of `resource_version`: what was not seen is gone. Returns when that is
+  // committed.
   virtual Result<void> EndList(std::string_view resource_version) = 0;
 
   // A watch event. The cursor moves to the object's resourceVersion in the event's own commit.

@@ -4,9 +4,11 @@
 // and nobody can change what others see. Lossless: json() is what the server sent, byte for byte,
 // but for a kind and apiVersion put in front where a list's item came without them. The metadata
 // that informers need all the time is held decoded (a FlatBuffer); everything else is read from the
-// JSON on demand by path (schema/field_path.h). A copy to change is made by ToMutable(), and only by it.
+// JSON on demand by path (schema/field_path.h). A copy to change is made by ToMutable(), and only
+// by it.
 //
-//   Result<ObjectPtr> pod = Object::Parse(R"({"metadata":{"name":"a","namespace":"x"}})", {"v1", "Pod"});
+//   Result<ObjectPtr> pod = Object::Parse(R"({"metadata":{"name":"a","namespace":"x"}})", {"v1",
+//   "Pod"});
 //   (*pod)->key();                      // x/a
 //   (*pod)->Label("app");               // std::optional<std::string_view>
 #pragma once
@@ -70,7 +72,7 @@ class Object {
   // control characters are refused, because they are part of our keys. Not refused: unknown fields,
   // unknown kinds, missing uid or resourceVersion.
   static Result<ObjectPtr> Parse(std::string_view json, const TypeMeta& fallback = {});
-  static Result<ObjectPtr> Parse(const Json& json);
+  static Result<ObjectPtr> FromJson(const Json& json);
 
   // Puts together what the store took apart. `envelope` must be a verified Envelope buffer and
   // `json` the document it was read from.
@@ -120,8 +122,9 @@ class Object {
   const fbs::Envelope* root_;
 };
 
-// Compares resourceVersions as Kubernetes defines: decimal integers of any length, never parsed into
-// 64 bits. Returns <0, 0, >0; nullopt where either is not a version (empty, "0", leading zero, not digits).
+// Compares resourceVersions as Kubernetes defines: decimal integers of any length, never parsed
+// into 64 bits. Returns <0, 0, >0; nullopt where either is not a version (empty, "0", leading zero,
+// not digits).
 std::optional<int> CompareResourceVersions(std::string_view a, std::string_view b);
 
 }  // namespace larder

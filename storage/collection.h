@@ -1,7 +1,7 @@
 // A collection is one stream of objects: everything that decides what the stream contains.
 //
-// Its fingerprint keys all that is stored for it. Same fingerprint: shared and resumed. Any part changed:
-// another collection, synced anew. Resuming a version with another selector would be a
+// Its fingerprint keys all that is stored for it. Same fingerprint: shared and resumed. Any part
+// changed: another collection, synced anew. Resuming a version with another selector would be a
 // silently wrong cache, so it is impossible by construction.
 #pragma once
 
@@ -18,14 +18,14 @@ namespace larder {
 using CollectionId = uint32_t;
 
 struct CollectionSpec {
-  std::string cluster_uid;     // the UID of the namespace kube-system
+  std::string cluster_uid;  // the UID of the namespace kube-system
   Resource resource;
   std::string ns;              // empty: all namespaces
   std::string label_selector;  // canonical text (LabelSelector::ToString)
   std::string field_selector;
-  std::string projection;      // "": full objects; "metadata": PartialObjectMetadata; or chosen paths
-  std::string transform;       // name and version of what is applied before storing
-  std::string shard;           // shardSelector
+  std::string projection;  // "": full objects; "metadata": PartialObjectMetadata; or chosen paths
+  std::string transform;   // name and version of what is applied before storing
+  std::string shard;       // shardSelector
 
   // 32 hex digits over all of the above.
   std::string Fingerprint() const;
@@ -45,8 +45,8 @@ std::string_view ToString(SyncState state);
 struct Cursor {
   std::string resource_version;  // watch from here; empty before the first sync
   SyncState state = SyncState::kEmpty;
-  uint64_t epoch = 0;            // counts lists
-  int64_t updated_ms = 0;        // wall clock of the commit
+  uint64_t epoch = 0;      // counts lists
+  int64_t updated_ms = 0;  // wall clock of the commit
 
   // Was the collection complete at least once, so that it may be served?
   bool Complete() const { return state == SyncState::kSynced || state == SyncState::kRelisting; }

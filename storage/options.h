@@ -10,7 +10,8 @@
 namespace larder {
 
 enum class Durability {
-  // Written to the log before the call returns; synced within StoreOptions::sync_interval. Survives kill -9;
+  // Written to the log before the call returns; synced within StoreOptions::sync_interval. Survives
+  // kill -9;
   // power loss falls back to a consistent older prefix.
   kRelaxed,
   // Synced before the call returns; concurrent callers share one sync.

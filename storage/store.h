@@ -1,15 +1,18 @@
 // The store: a controller's cache and pending work in one RocksDB directory.
 //
 // What it guarantees:
-//  1. A Transaction is atomic over objects, index keys, queue items and cursors: after any crash all of it is
+//  1. A Transaction is atomic over objects, index keys, queue items and cursors: after any crash
+//  all of it is
 //     there or none, and what is there is a prefix of the order of commits.
-//  2. Every read is verified (magic, length, checksum, FlatBuffers Verifier); damage is kCorruption naming key
+//  2. Every read is verified (magic, length, checksum, FlatBuffers Verifier); damage is kCorruption
+//  naming key
 //     and collection, never wrong data.
-//  3. One process owns a store; a second Open fails with kLocked and names the owner's pid. Readers open
+//  3. One process owns a store; a second Open fails with kLocked and names the owner's pid. Readers
+//  open
 //     it live with OpenReadOnly and do not disturb the owner.
 //
-// Thread-safe. Durability: see Durability. Errors: kNoSpace keeps reads alive and writes succeed again when there is
-// room; after any failed Commit nothing of that transaction is visible.
+// Thread-safe. Durability: see Durability. Errors: kNoSpace keeps reads alive and writes succeed
+// again when there is room; after any failed Commit nothing of that transaction is visible.
 //
 //   LARDER_ASSIGN_OR_RETURN(auto store, Store::Open({.path = "/var/lib/me/store"}));
 //   LARDER_ASSIGN_OR_RETURN(CollectionInfo pods, store->OpenCollection(spec));
@@ -34,7 +37,8 @@
 
 namespace larder {
 
-// An object ready to be written: compressed, sealed with its checksum. Made by Store::Encode on any thread.
+// An object ready to be written: compressed, sealed with its checksum. Made by Store::Encode on any
+// thread.
 struct EncodedObject {
   ObjectKey key;
   std::string value;
@@ -62,8 +66,8 @@ struct IndexEntry {
   std::string uid;
 };
 
-// A piece of work as stored. `generation` makes each stored copy distinct, so that acknowledging an older
-// one can never remove a newer one.
+// A piece of work as stored. `generation` makes each stored copy distinct, so that acknowledging an
+// older one can never remove a newer one.
 struct QueueRecord {
   int64_t added_ms = 0;
   int64_t not_before_ms = 0;
@@ -101,7 +105,8 @@ class Transaction {
                     const QueueRecord& record);
   void DeleteQueueItem(std::string_view queue, std::string_view item, uint64_t generation);
 
-  // A small named value of a folder above ("handler/...", "controller/..."): durable names, revisions.
+  // A small named value of a folder above ("handler/...", "controller/..."): durable names,
+  // revisions.
   void PutNote(std::string_view name, std::string_view value);
   void DeleteNote(std::string_view name);
 
@@ -115,8 +120,8 @@ class Transaction {
   std::unique_ptr<Rep> rep_;
 };
 
-// One consistent view: an index read and the object read beside it agree. Cheap; holds old files while it lives,
-// so do not keep it for hours.
+// One consistent view: an index read and the object read beside it agree. Cheap; holds old files
+// while it lives, so do not keep it for hours.
 class Snapshot;
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
@@ -150,8 +155,8 @@ class Store {
                         const SnapshotPtr& snapshot = nullptr) const;  // kNotFound
   Result<ObjectHead> GetHead(CollectionId collection, const ObjectKey& key,
                              const SnapshotPtr& snapshot = nullptr) const;
-  // Visits objects in key order, from `after` (exclusive; empty name: from the start) within `ns` (empty: all). The
-  // visitor returns false to stop.
+  // Visits objects in key order, from `after` (exclusive; empty name: from the start) within `ns`
+  // (empty: all). The visitor returns false to stop.
   using ObjectVisitor = std::function<bool(const ObjectPtr&)>;
   Result<void> Scan(CollectionId collection, std::string_view ns, const ObjectKey& after,
                     const ObjectVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
@@ -159,16 +164,20 @@ class Store {
   Result<void> ScanHeads(CollectionId collection, std::string_view ns, const HeadVisitor& visit,
                          const SnapshotPtr& snapshot = nullptr) const;
   using IndexVisitor = std::function<bool(const IndexEntry&)>;
-  // Entries with exactly `value`, or all entries of the index where `value` is nullopt, in order of value and key.
-  Result<void> ScanIndex(CollectionId collection, IndexId index, std::optional<std::string_view> value,
-                         const IndexVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
+  // Entries with exactly `value`, or all entries of the index where `value` is nullopt, in order of
+  // value and key.
+  Result<void> ScanIndex(CollectionId collection, IndexId index,
+                         std::optional<std::string_view> value, const IndexVisitor& visit,
+                         const SnapshotPtr& snapshot = nullptr) const;
   Result<std::vector<IndexRecord>> IndexRecords(CollectionId collection) const;
   // Removes an index's keys and its record.
   Result<void> DropIndex(CollectionId collection, IndexId index);
 
-  // Work. ScanQueue visits in order of item, then generation, starting behind `after` (empty: the start).
+  // Work. ScanQueue visits in order of item, then generation, starting behind `after` (empty: the
+  // start).
   using QueueVisitor = std::function<bool(const StoredQueueItem&)>;
-  Result<void> ScanQueue(std::string_view queue, std::string_view after, const QueueVisitor& visit) const;
+  Result<void> ScanQueue(std::string_view queue, std::string_view after,
+                         const QueueVisitor& visit) const;
   Result<std::vector<std::string>> Queues() const;
 
   Result<std::optional<std::string>> GetNote(std::string_view name) const;

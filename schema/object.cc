@@ -1,0 +1,378 @@
+#include "schema/object.h"
+
+#include <flatbuffers/flatbuffers.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "schema/envelope_generated.h"
+#include "schema/json_parser.h"
+
+namespace larder {
+namespace {
+
+namespace sj = simdjson::ondemand;
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+using StringOffset = Offset<flatbuffers::String>;
+
+std::string_view View(const flatbuffers::String* text) {
+  return text ? std::string_view(text->data(), text->size()) : std::string_view();
+}
+
+tl::unexpected<Error> Refuse(std::string_view field, std::string_view what) {
+  return MakeError(ErrorCode::kProtocol, "object refused: {} {}", field, what);
+}
+
+// Names are part of our keys, whose separators are '/' and control characters.
+bool UsableInKey(std::string_view name) {
+  return std::none_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+// "2026-11-15T23:59:04Z", with or without a fraction, to seconds since 1970; 0 where it is not one.
+int64_t ParseTimestamp(std::string_view text) {
+  if (text.size() < 20 || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' ||
+      text[16] != ':') {
+    return 0;
+  }
+  auto number = [&](size_t at, size_t length) {
+    int value = 0;
+    for (size_t i = at; i < at + length; ++i) {
+      if (text[i] < '0' || text[i] > '9') return -1;
+      value = value * 10 + (text[i] - '0');
+    }
+    return value;
+  };
+  const int year = number(0, 4), month = number(5, 2), day = number(8, 2);
+  const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+  if (year < 0 || month < 1 || day < 1 || hour < 0 || minute < 0 || second < 0) return 0;
+  const std::chrono::sys_days date = std::chrono::year(year) /
+                                     std::chrono::month(static_cast<unsigned>(month)) /
+                                     std::chrono::day(static_cast<unsigned>(day));
+  return std::chrono::duration_cast<std::chrono::seconds>(date.time_since_epoch()).count() +
+         hour * 3600 + minute * 60 + second;
+}
+
+// Reads one document's type and metadata into a FlatBuffer.
+class EnvelopeBuilder {
+ public:
+  // After Read: whether the document brought its own.
+  bool has_kind() const { return has_kind_; }
+  bool has_api_version() const { return has_api_version_; }
+
+  Result<std::string> Read(std::string_view json, size_t allocated, const TypeMeta& fallback) {
+    ParserLease parser(json.size());
+    builder_.Clear();
+    sj::document document;
+    if (parser->iterate(json.data(), json.size(), allocated).get(document)) {
+      return Refuse("document", "is not JSON");
+    }
+    sj::object object;
+    if (document.get_object().get(object)) return Refuse("document", "is not a JSON object");
+    LARDER_RETURN_IF_ERROR(ReadTop(object));
+    const char* rest = nullptr;
+    if (!document.current_location().get(rest)) {
+      return Refuse("document", "has something behind its end");
+    }
+    if (!name_.o) return Refuse("metadata.name", "is missing");
+    return Finish(fallback);
+  }
+
+ private:
+  Result<void> ReadTop(sj::object& object) {
+    for (auto field : object) {
+      std::string_view key;
+      sj::value value;
+      if (field.unescaped_key().get(key) || field.value().get(value)) {
+        return Refuse("document", "is not valid JSON");
+      }
+      if (key == "metadata") {
+        sj::object metadata;
+        if (value.get_object().get(metadata)) return Refuse("metadata", "is not an object");
+        LARDER_RETURN_IF_ERROR(ReadMetadata(metadata));
+      } else if (key == "kind" || key == "apiVersion") {
+        std::string_view text;
+        if (value.get_string().get(text)) return Refuse(key, "is not text");
+        (key == "kind" ? kind_ : api_version_) = Text(text);
+        (key == "kind" ? has_kind_ : has_api_version_) = true;
+      }
+    }
+    return {};
+  }
+
+  Result<void> ReadMetadata(sj::object& metadata) {
+    for (auto field : metadata) {
+      std::string_view key;
+      sj::value value;
+      if (field.unescaped_key().get(key) || field.value().get(value)) {
+        return Refuse("metadata", "is not valid JSON");
+      }
+      bool null = false;
+      if (value.is_null().get(null)) return Refuse("metadata", "is not valid JSON");
+      if (null) continue;
+      LARDER_RETURN_IF_ERROR(ReadMetadataField(key, value));
+    }
+    return {};
+  }
+
+  Result<void> ReadMetadataField(std::string_view key, sj::value& value) {
+    if (key == "name" || key == "namespace") return ReadName(key, value);
+    if (key == "labels") return ReadPairs("metadata.labels", value, labels_);
+    if (key == "annotations") return ReadPairs("metadata.annotations", value, annotations_);
+    if (key == "ownerReferences") return ReadOwners(value);
+    if (key == "finalizers") return ReadFinalizers(value);
+    if (key == "generation") {
+      if (value.get_int64().get(generation_))
+        return Refuse("metadata.generation", "is not an integer");
+      return {};
+    }
+    std::string_view text;
+    if (key == "creationTimestamp" || key == "deletionTimestamp") {
+      if (value.get_string().get(text)) return Refuse(key, "is not text");
+      (key == "creationTimestamp" ? created_ : deleted_) = ParseTimestamp(text);
+      return {};
+    }
+    StringOffset* slot = key == "uid"               ? &uid_
+                         : key == "resourceVersion" ? &resource_version_
+                         : key == "generateName"    ? &generate_name_
+                                                    : nullptr;
+    if (!slot) return {};
+    if (value.get_string().get(text)) return Refuse(key, "is not text");
+    *slot = Text(text);
+    return {};
+  }
+
+  Result<void> ReadName(std::string_view key, sj::value& value) {
+    std::string_view text;
+    const bool is_name = key == "name";
+    const std::string_view field = is_name ? "metadata.name" : "metadata.namespace";
+    if (value.get_string().get(text)) return Refuse(field, "is not text");
+    if (!UsableInKey(text)) return Refuse(field, "has a slash or a control character");
+    if (is_name && text.empty()) return Refuse(field, "is empty");
+    (is_name ? name_ : namespace_) = Text(text);
+    return {};
+  }
+
+  Result<void> ReadPairs(std::string_view field, sj::value& value,
+                         std::vector<Offset<fbs::KeyValue>>& out) {
+    sj::object pairs;
+    if (value.get_object().get(pairs)) return Refuse(field, "is not an object");
+    for (auto pair : pairs) {
+      std::string_view key, text;
+      if (pair.unescaped_key().get(key)) return Refuse(field, "is not valid JSON");
+      const StringOffset key_offset = Text(key);
+      if (pair.value().get_string().get(text)) return Refuse(field, "has a value that is not text");
+      out.push_back(fbs::CreateKeyValue(builder_, key_offset, Text(text)));
+    }
+    return {};
+  }
+
+  Result<void> ReadOwners(sj::value& value) {
+    sj::array owners;
+    if (value.get_array().get(owners)) return Refuse("metadata.ownerReferences", "is not a list");
+    for (auto element : owners) {
+      sj::object owner;
+      if (element.get_object().get(owner))
+        return Refuse("metadata.ownerReferences", "has a wrong item");
+      StringOffset api_version, kind, name, uid;
+      bool controller = false, block = false;
+      for (auto field : owner) {
+        std::string_view key, text;
+        if (field.unescaped_key().get(key))
+          return Refuse("metadata.ownerReferences", "is not valid");
+        if (key == "controller" || key == "blockOwnerDeletion") {
+          if (field.value().get_bool().get(key == "controller" ? controller : block)) {
+            return Refuse("metadata.ownerReferences", "has a flag that is not a boolean");
+          }
+          continue;
+        }
+        StringOffset* slot = key == "apiVersion" ? &api_version
+                             : key == "kind"     ? &kind
+                             : key == "name"     ? &name
+                             : key == "uid"      ? &uid
+                                                 : nullptr;
+        if (!slot) continue;
+        if (field.value().get_string().get(text)) {
+          return Refuse("metadata.ownerReferences", "has a field that is not text");
+        }
+        *slot = Text(text);
+      }
+      owners_.push_back(
+          fbs::CreateOwnerReference(builder_, api_version, kind, name, uid, controller, block));
+    }
+    return {};
+  }
+
+  Result<void> ReadFinalizers(sj::value& value) {
+    sj::array finalizers;
+    if (value.get_array().get(finalizers)) return Refuse("metadata.finalizers", "is not a list");
+    for (auto element : finalizers) {
+      std::string_view text;
+      if (element.get_string().get(text))
+        return Refuse("metadata.finalizers", "has an item that is not text");
+      finalizers_.push_back(Text(text));
+    }
+    return {};
+  }
+
+  std::string Finish(const TypeMeta& fallback) {
+    if (!has_kind_) kind_ = Text(fallback.kind);
+    if (!has_api_version_) api_version_ = Text(fallback.api_version);
+    const auto labels = labels_.empty() ? 0 : builder_.CreateVector(labels_);
+    const auto annotations = annotations_.empty() ? 0 : builder_.CreateVector(annotations_);
+    const auto owners = owners_.empty() ? 0 : builder_.CreateVector(owners_);
+    const auto finalizers = finalizers_.empty() ? 0 : builder_.CreateVector(finalizers_);
+    fbs::FinishEnvelopeBuffer(
+        builder_, fbs::CreateEnvelope(builder_, api_version_, kind_, namespace_, name_,
+                                      generate_name_, uid_, resource_version_, generation_,
+                                      created_, deleted_, labels, annotations, owners, finalizers));
+    return std::string(reinterpret_cast<const char*>(builder_.GetBufferPointer()),
+                       builder_.GetSize());
+  }
+
+  StringOffset Text(std::string_view text) {
+    return builder_.CreateString(text.data(), text.size());
+  }
+
+  FlatBufferBuilder builder_{2048};
+  bool has_kind_ = false, has_api_version_ = false;
+  StringOffset api_version_, kind_, namespace_, name_, generate_name_, uid_, resource_version_;
+  int64_t generation_ = 0, created_ = 0, deleted_ = 0;
+  std::vector<Offset<fbs::KeyValue>> labels_, annotations_;
+  std::vector<Offset<fbs::OwnerReference>> owners_;
+  std::vector<StringOffset> finalizers_;
+};
+
+// A list's items come without a type; put it in front, as a GET of the same object would have it.
+void PrependType(std::string& json, const EnvelopeBuilder& envelope, const TypeMeta& fallback) {
+  std::string type;
+  if (!envelope.has_kind() && !fallback.kind.empty()) {
+    type += "\"kind\":" + Json(fallback.kind).dump() + ",";
+  }
+  if (!envelope.has_api_version() && !fallback.api_version.empty()) {
+    type += "\"apiVersion\":" + Json(fallback.api_version).dump() + ",";
+  }
+  if (!type.empty()) json.insert(json.find('{') + 1, type);
+}
+
+std::optional<std::string_view> Find(const flatbuffers::Vector<Offset<fbs::KeyValue>>* pairs,
+                                     std::string_view key) {
+  if (!pairs) return std::nullopt;
+  for (const fbs::KeyValue* pair : *pairs) {
+    if (View(pair->key()) == key) return View(pair->value());
+  }
+  return std::nullopt;
+}
+
+std::vector<StringPair> All(const flatbuffers::Vector<Offset<fbs::KeyValue>>* pairs) {
+  std::vector<StringPair> out;
+  if (!pairs) return out;
+  out.reserve(pairs->size());
+  for (const fbs::KeyValue* pair : *pairs) out.emplace_back(View(pair->key()), View(pair->value()));
+  return out;
+}
+
+}  // namespace
+
+Result<ObjectKey> ObjectKey::Parse(std::string_view text) {
+  const size_t slash = text.find('/');
+  ObjectKey key;
+  if (slash == std::string_view::npos) {
+    key.name = text;
+  } else {
+    key.ns = text.substr(0, slash);
+    key.name = text.substr(slash + 1);
+  }
+  if (key.name.empty() || key.name.find('/') != std::string::npos) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "\"{}\" is not an object's key: expected namespace/name or name", text);
+  }
+  return key;
+}
+
+Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback) {
+  std::string text;
+  text.reserve(json.size() + fallback.kind.size() + fallback.api_version.size() + kJsonPadding +
+               32);
+  text.append(json);
+  text.append(kJsonPadding, '\0');
+  EnvelopeBuilder builder;
+  LARDER_ASSIGN_OR_RETURN(std::string envelope,
+                          builder.Read({text.data(), json.size()}, text.size(), fallback));
+  text.resize(json.size());
+  PrependType(text, builder, fallback);
+  return FromParts(std::move(envelope), std::move(text));
+}
+
+Result<ObjectPtr> Object::FromJson(const Json& json) {
+  return Parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+ObjectPtr Object::FromParts(std::string envelope, std::string json) {
+  return std::make_shared<const Object>(Private{}, std::move(envelope), std::move(json));
+}
+
+Object::Object(Private, std::string envelope, std::string json)
+    : envelope_(std::move(envelope)),
+      json_(std::move(json)),
+      json_size_(json_.size()),
+      root_(fbs::GetEnvelope(envelope_.data())) {
+  json_.append(kJsonPadding, '\0');
+}
+
+std::string_view Object::api_version() const { return View(root_->api_version()); }
+std::string_view Object::kind() const { return View(root_->kind()); }
+std::string_view Object::ns() const { return View(root_->namespace_()); }
+std::string_view Object::name() const { return View(root_->name()); }
+std::string_view Object::generate_name() const { return View(root_->generate_name()); }
+std::string_view Object::uid() const { return View(root_->uid()); }
+std::string_view Object::resource_version() const { return View(root_->resource_version()); }
+int64_t Object::generation() const { return root_->generation(); }
+int64_t Object::creation_timestamp() const { return root_->creation_timestamp(); }
+int64_t Object::deletion_timestamp() const { return root_->deletion_timestamp(); }
+
+std::optional<std::string_view> Object::Label(std::string_view key) const {
+  return Find(root_->labels(), key);
+}
+std::optional<std::string_view> Object::Annotation(std::string_view key) const {
+  return Find(root_->annotations(), key);
+}
+std::vector<StringPair> Object::Labels() const { return All(root_->labels()); }
+std::vector<StringPair> Object::Annotations() const { return All(root_->annotations()); }
+
+std::vector<OwnerReference> Object::Owners() const {
+  std::vector<OwnerReference> out;
+  if (!root_->owners()) return out;
+  for (const fbs::OwnerReference* owner : *root_->owners()) {
+    out.push_back({std::string(View(owner->api_version())), std::string(View(owner->kind())),
+                   std::string(View(owner->name())), std::string(View(owner->uid())),
+                   owner->controller()});
+  }
+  return out;
+}
+
+std::vector<std::string_view> Object::Finalizers() const {
+  std::vector<std::string_view> out;
+  if (!root_->finalizers()) return out;
+  for (const flatbuffers::String* finalizer : *root_->finalizers()) out.push_back(View(finalizer));
+  return out;
+}
+
+Json Object::ToMutable() const { return Json::parse(json(), nullptr, /*allow_exceptions=*/false); }
+
+std::optional<int> CompareResourceVersions(std::string_view a, std::string_view b) {
+  auto valid = [](std::string_view v) {
+    return !v.empty() && v[0] != '0' &&
+           std::all_of(v.begin(), v.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  if (!valid(a) || !valid(b)) return std::nullopt;
+  if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+  const int order = a.compare(b);
+  return order < 0 ? -1 : order > 0 ? 1 : 0;
+}
+
+}  // namespace larder
