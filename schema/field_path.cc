@@ -1,0 +1,343 @@
+#include "schema/field_path.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "schema/json_parser.h"
+
+namespace larder {
+namespace {
+
+namespace sj = simdjson::ondemand;
+using Step = FieldPath::Step;
+using Steps = std::span<const Step>;
+
+// No API nests this deep, and simdjson is undefined from 1024 on.
+constexpr int kMaxDepth = 256;
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsBareNameChar(char c) {
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
+         c == '/' || c == '$' || c == ':';
+}
+
+class PathParser {
+ public:
+  explicit PathParser(std::string_view text) : text_(text) {}
+
+  Result<std::vector<Step>> Run() {
+    if (text_.size() >= 2 && text_.front() == '{' && text_.back() == '}') {
+      at_ = 1;
+      end_ = text_.size() - 1;
+    }
+    if (at_ < end_ && text_[at_] == '.') ++at_;
+    if (at_ == end_) return Fail("expected the name of a field");
+    while (at_ < end_) {
+      if (steps_.size() == kMaxDepth) return Fail("the path is too deep");
+      if (text_[at_] == '[') {
+        LARDER_RETURN_IF_ERROR(Bracket());
+      } else {
+        if (!steps_.empty()) {
+          if (text_[at_] != '.') return Fail("expected \".\" or \"[\"");
+          ++at_;
+        }
+        LARDER_RETURN_IF_ERROR(BareName());
+      }
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  tl::unexpected<Error> Fail(std::string_view what) const {
+    return MakeError(ErrorCode::kInvalidArgument, "field path \"{}\": column {}: {}", text_,
+                     at_ + 1, what);
+  }
+
+  // Takes `\.` for a dot inside a name, as kubectl's jsonpath does.
+  Result<void> BareName() {
+    std::string name;
+    for (; at_ < end_; ++at_) {
+      const bool escaped_dot = text_[at_] == '\\' && at_ + 1 < end_ && text_[at_ + 1] == '.';
+      if (escaped_dot) ++at_;
+      if (!escaped_dot && !IsBareNameChar(text_[at_])) break;
+      name += text_[at_];
+    }
+    if (name.empty()) return Fail("expected the name of a field");
+    steps_.push_back({Step::Kind::kField, std::move(name), 0});
+    return {};
+  }
+
+  Result<void> Bracket() {
+    ++at_;
+    if (at_ == end_) return Fail("\"[\" is not closed");
+    const char c = text_[at_];
+    if (c == '\'' || c == '"') {
+      LARDER_RETURN_IF_ERROR(QuotedName(c));
+    } else if (c == '*') {
+      ++at_;
+      steps_.push_back({Step::Kind::kAll, {}, 0});
+    } else if (IsDigit(c)) {
+      LARDER_RETURN_IF_ERROR(Index());
+    } else {
+      return Fail("expected a quoted name, a number or \"*\"");
+    }
+    if (at_ == end_ || text_[at_] != ']') return Fail("expected \"]\"");
+    ++at_;
+    return {};
+  }
+
+  Result<void> QuotedName(char quote) {
+    std::string name;
+    for (++at_; at_ < end_ && text_[at_] != quote; ++at_) {
+      if (text_[at_] == '\\' && at_ + 1 < end_) ++at_;
+      name += text_[at_];
+    }
+    if (at_ == end_) return Fail("the quoted name is not closed");
+    if (name.empty()) return Fail("the quoted name is empty");
+    ++at_;
+    steps_.push_back({Step::Kind::kField, std::move(name), 0});
+    return {};
+  }
+
+  Result<void> Index() {
+    constexpr size_t kMaxIndex = 1'000'000'000;
+    size_t index = 0;
+    for (; at_ < end_ && IsDigit(text_[at_]); ++at_) {
+      index = index * 10 + static_cast<size_t>(text_[at_] - '0');
+      if (index > kMaxIndex) return Fail("the index is too large");
+    }
+    steps_.push_back({Step::Kind::kIndex, {}, index});
+    return {};
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  size_t end_ = text_.size();
+  std::vector<Step> steps_;
+};
+
+// Compares without unescaping unless the key has an escape.
+bool KeyIs(sj::field& field, std::string_view name) {
+  const char* raw = field.key().raw();
+  size_t i = 0;
+  for (; raw[i] != '"' && raw[i] != '\\'; ++i) {
+    if (i == name.size() || raw[i] != name[i]) return false;
+  }
+  if (raw[i] == '"') return i == name.size();
+  std::string_view key;
+  return field.unescaped_key().get(key) == simdjson::SUCCESS && key == name;
+}
+
+std::string_view TrimEnd(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+// simdjson hands out a number's token unchecked.
+bool IsNumber(std::string_view text) {
+  size_t at = 0;
+  auto digits = [&] {
+    const size_t begin = at;
+    while (at < text.size() && IsDigit(text[at])) ++at;
+    return at - begin;
+  };
+  auto take = [&](std::string_view any_of) {
+    if (at == text.size() || any_of.find(text[at]) == std::string_view::npos) return false;
+    ++at;
+    return true;
+  };
+  take("-");
+  const bool zero = at < text.size() && text[at] == '0';
+  const size_t whole = digits();
+  if (whole == 0 || (zero && whole > 1)) return false;
+  if (take(".") && digits() == 0) return false;
+  if (take("eE")) {
+    take("+-");
+    if (digits() == 0) return false;
+  }
+  return at == text.size();
+}
+
+enum class Walk { kGoOn, kEnough, kBroken };
+
+// Goes down the document once, in order, and collects what is at the end of the path.
+class Walker {
+ public:
+  enum class Mode { kScalars, kRaw };
+  Walker(Mode mode, size_t limit, std::vector<std::string>& out)
+      : mode_(mode), limit_(limit), out_(out) {}
+
+  Walk Object(sj::object& object, Steps steps, int depth) {
+    if (depth > kMaxDepth) return Walk::kBroken;
+    if (steps.front().kind != Step::Kind::kField) return Walk::kGoOn;
+    for (auto result : object) {
+      sj::field field;
+      if (std::move(result).get(field)) return Walk::kBroken;
+      if (KeyIs(field, steps.front().name)) return Value(field.value(), steps.subspan(1), depth);
+    }
+    return Walk::kGoOn;
+  }
+
+ private:
+  Walk Value(sj::value value, Steps steps, int depth) {
+    if (depth > kMaxDepth) return Walk::kBroken;
+    if (steps.empty() && mode_ == Mode::kRaw) return Raw(value);
+    sj::json_type type;
+    if (value.type().get(type)) return Walk::kBroken;
+    if (type == sj::json_type::array) return Array(value, steps, depth + 1);
+    if (steps.empty()) return Scalar(value, type);
+    if (type != sj::json_type::object) return Walk::kGoOn;
+    sj::object object;
+    if (value.get_object().get(object)) return Walk::kBroken;
+    return Object(object, steps, depth + 1);
+  }
+
+  // Without a step of its own, a list stands for every element.
+  Walk Array(sj::value value, Steps steps, int depth) {
+    sj::array array;
+    if (value.get_array().get(array)) return Walk::kBroken;
+    std::optional<size_t> only;
+    if (!steps.empty() && steps.front().kind != Step::Kind::kField) {
+      if (steps.front().kind == Step::Kind::kIndex) only = steps.front().index;
+      steps = steps.subspan(1);
+    }
+    size_t position = 0;
+    for (auto result : array) {
+      sj::value element;
+      if (std::move(result).get(element)) return Walk::kBroken;
+      if (only && position++ < *only) continue;
+      const Walk walk = Value(element, steps, depth);
+      if (walk != Walk::kGoOn || only) return walk;
+    }
+    return Walk::kGoOn;
+  }
+
+  Walk Scalar(sj::value& value, sj::json_type type) {
+    if (type == sj::json_type::string) {
+      std::string_view text;
+      if (value.get_string().get(text)) return Walk::kBroken;
+      return Add(text);
+    }
+    if (type == sj::json_type::object) return Walk::kGoOn;
+    const std::string_view token = TrimEnd(value.raw_json_token());
+    if (token == "null") return Walk::kGoOn;
+    if (token != "true" && token != "false" && !IsNumber(token)) return Walk::kBroken;
+    return Add(token);
+  }
+
+  Walk Raw(sj::value& value) {
+    sj::json_type type;
+    if (value.type().get(type)) return Walk::kBroken;
+    std::string_view text;
+    if (type == sj::json_type::object) {
+      sj::object object;
+      if (value.get_object().get(object) || object.raw_json().get(text)) return Walk::kBroken;
+    } else if (type == sj::json_type::array) {
+      sj::array array;
+      if (value.get_array().get(array) || array.raw_json().get(text)) return Walk::kBroken;
+    } else {
+      text = value.raw_json_token();
+    }
+    return Add(TrimEnd(text));
+  }
+
+  Walk Add(std::string_view text) {
+    out_.emplace_back(text);
+    return out_.size() < limit_ ? Walk::kGoOn : Walk::kEnough;
+  }
+
+  const Mode mode_;
+  const size_t limit_;
+  std::vector<std::string>& out_;
+};
+
+std::vector<std::string> Collect(const Object& object, Steps steps, Walker::Mode mode,
+                                 size_t limit) {
+  static_assert(Object::kJsonPadding >= simdjson::SIMDJSON_PADDING);
+  std::vector<std::string> out;
+  const std::string_view json = object.json();
+  ParserLease parser(json.size());
+  sj::document document;
+  sj::object root;
+  if (parser->iterate(json.data(), json.size(), json.size() + Object::kJsonPadding).get(document) ||
+      document.get_object().get(root)) {
+    return out;
+  }
+  if (Walker(mode, limit, out).Object(root, steps, 0) == Walk::kBroken) out.clear();
+  return out;
+}
+
+// The fields that the envelope holds exactly as the JSON has them. An empty one may be absent or
+// "": that is for the JSON to say.
+std::optional<std::string_view> FromEnvelope(const Object& object, Steps steps) {
+  for (const Step& step : steps) {
+    if (step.kind != Step::Kind::kField) return std::nullopt;
+  }
+  const auto given = [](std::string_view text) -> std::optional<std::string_view> {
+    if (text.empty()) return std::nullopt;
+    return text;
+  };
+  if (steps.size() == 1) {
+    if (steps[0].name == "kind") return given(object.kind());
+    if (steps[0].name == "apiVersion") return given(object.api_version());
+    return std::nullopt;
+  }
+  if (steps[0].name != "metadata") return std::nullopt;
+  const std::string_view field = steps[1].name;
+  if (steps.size() == 2) {
+    if (field == "name") return given(object.name());
+    if (field == "namespace") return given(object.ns());
+    if (field == "uid") return given(object.uid());
+    if (field == "resourceVersion") return given(object.resource_version());
+    if (field == "generateName") return given(object.generate_name());
+  } else if (steps.size() == 3) {
+    if (field == "labels") return object.Label(steps[2].name);
+    if (field == "annotations") return object.Annotation(steps[2].name);
+  }
+  return std::nullopt;
+}
+
+// True where the envelope has the last word, so that a label that is not there costs no parsing.
+bool OnlyInEnvelope(Steps steps) {
+  return steps.size() == 3 && steps[0].name == "metadata" &&
+         (steps[1].name == "labels" || steps[1].name == "annotations") &&
+         steps[2].kind == Step::Kind::kField;
+}
+
+}  // namespace
+
+Result<FieldPath> FieldPath::Parse(std::string_view text) {
+  LARDER_ASSIGN_OR_RETURN(std::vector<Step> steps, PathParser(text).Run());
+  FieldPath path;
+  path.text_ = text;
+  path.steps_ = std::move(steps);
+  return path;
+}
+
+std::vector<std::string> FieldPath::Values(const Object& object) const {
+  if (steps_.empty()) return {};
+  if (const auto value = FromEnvelope(object, steps_)) return {std::string(*value)};
+  if (OnlyInEnvelope(steps_)) return {};
+  return Collect(object, steps_, Walker::Mode::kScalars, SIZE_MAX);
+}
+
+std::optional<std::string> FieldPath::Value(const Object& object) const {
+  if (steps_.empty()) return std::nullopt;
+  if (const auto value = FromEnvelope(object, steps_)) return std::string(*value);
+  if (OnlyInEnvelope(steps_)) return std::nullopt;
+  std::vector<std::string> values = Collect(object, steps_, Walker::Mode::kScalars, 1);
+  if (values.empty()) return std::nullopt;
+  return std::move(values.front());
+}
+
+std::vector<std::string> FieldPath::Raw(const Object& object) const {
+  if (steps_.empty()) return {};
+  return Collect(object, steps_, Walker::Mode::kRaw, SIZE_MAX);
+}
+
+}  // namespace larder
