@@ -3,7 +3,7 @@
 // Grammar: names joined by dots (`spec.nodeName`); a name with dots or slashes in brackets and quotes
 // (`metadata.labels['app.kubernetes.io/name']`); `[*]` for every element of a list, `[0]` for one. A list met
 // without brackets means every element, so `spec.containers.image` gives several values. A leading
-// dot and kubectl's braces (`{.spec.nodeName}`) are accepted.
+// dot, kubectl's braces (`{.spec.nodeName}`) and its `\.` for a dot inside a name are accepted.
 //
 //   Result<FieldPath> path = FieldPath::Parse("spec.nodeName");
 //   std::vector<std::string> values = path->Values(*pod);
