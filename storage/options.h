@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -23,6 +24,10 @@ struct StoreOptions {
   std::string path;
   bool create_if_missing = true;
 
+  // Keep everything in memory and nothing on disk: for what must not be stored. `path` is then only
+  // a name.
+  bool in_memory = false;
+
   // One number for everything the store keeps in memory: hot tier, block cache, memtables, buffers.
   size_t memory_limit = size_t{64} << 20;
   // Compress values with a dictionary trained per resource.
@@ -33,6 +38,12 @@ struct StoreOptions {
   std::chrono::milliseconds sync_interval{1000};
   // A collection nobody opened for this long is dropped. 0 keeps all.
   std::chrono::seconds collection_ttl{std::chrono::hours(24 * 7)};
+
+  // Keys for what may reach the disk only encrypted (see Cipher::FromFile); empty: no such resource
+  // can be stored.
+  std::string encryption_key_file;
+  // Resources, spelled like "secrets", whose objects are encrypted.
+  std::vector<std::string> encrypted_resources = {"secrets"};
 
   Clock* clock = RealClock();
 };

@@ -35,6 +35,10 @@
 #include "storage/collection.h"
 #include "storage/options.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace larder {
 
 // An object ready to be written: compressed, sealed with its checksum. Made by Store::Encode on any
@@ -182,10 +186,22 @@ class Store {
 
   Result<std::optional<std::string>> GetNote(std::string_view name) const;
 
+  // A reader (OpenReadOnly) moves to what the owner has written by now. Nothing to do for the
+  // owner.
+  Result<void> CatchUp();
+  // The failure that keeps writes from succeeding, where there is one: for /readyz.
+  Result<void> Health() const;
+  // Waits until dictionaries that are being trained are in use: for tests and benchmarks.
+  void WaitForDictionaries();
+
   const StoreOptions& options() const;
 
- private:
   class Impl;
+
+ private:
+  friend Result<std::unique_ptr<Store>> OpenStoreOnEnv(const StoreOptions& options,
+                                                       rocksdb::Env* env);
+  static Result<std::unique_ptr<Store>> OpenOn(const StoreOptions& options, rocksdb::Env* env);
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

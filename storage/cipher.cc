@@ -1,0 +1,158 @@
+#include "storage/cipher.h"
+
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+namespace larder {
+namespace {
+
+constexpr size_t kIdBytes = 4;
+constexpr size_t kNonceBytes = 12;
+constexpr size_t kTagBytes = 16;
+
+using Context = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
+
+const unsigned char* Bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+unsigned char* Bytes(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+
+tl::unexpected<Error> OpenSslFailed(std::string_view what) {
+  return MakeError(ErrorCode::kInternal, "OpenSSL: {} failed", what);
+}
+
+std::string DecodeBase64(const std::string& line) {
+  std::string out(line.size(), '\0');
+  const int size =
+      EVP_DecodeBlock(Bytes(out), Bytes(std::string_view(line)), static_cast<int>(line.size()));
+  if (size < 0) return {};
+  size_t padding = 0;
+  for (auto it = line.rbegin(); it != line.rend() && *it == '='; ++it) ++padding;
+  out.resize(static_cast<size_t>(size) - padding);
+  return out;
+}
+
+}  // namespace
+
+Result<Cipher> Cipher::Make(std::vector<std::string> keys) {
+  if (keys.empty()) return MakeError(ErrorCode::kInvalidArgument, "no encryption key given");
+  Cipher cipher;
+  for (std::string& key : keys) {
+    if (key.size() != kKeyBytes) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "an encryption key has {} bytes; it must have {}", key.size(), kKeyBytes);
+    }
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    SHA256(Bytes(std::string_view(key)), key.size(), hash);
+    uint32_t id = 0;
+    std::memcpy(&id, hash, sizeof id);
+    cipher.keys_.push_back({id, std::move(key)});
+  }
+  return cipher;
+}
+
+Result<Cipher> Cipher::FromFile(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return MakeError(ErrorCode::kNotFound, "encryption key file {}: {}", path,
+                     std::strerror(errno));
+  }
+  if ((info.st_mode & 077) != 0) {
+    return MakeError(ErrorCode::kForbidden,
+                     "encryption key file {} can be read by others (mode {:o}); run: chmod 600 {}",
+                     path, info.st_mode & 0777, path);
+  }
+  std::ifstream file(path);
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    std::string key = DecodeBase64(line);
+    if (key.size() != kKeyBytes) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "encryption key file {}: line {} is not 32 bytes in base64; make one with: "
+                       "openssl rand -base64 32",
+                       path, keys.size() + 1);
+    }
+    keys.push_back(std::move(key));
+  }
+  if (keys.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "encryption key file {} has no key; make one with: openssl rand -base64 32",
+                     path);
+  }
+  return Make(std::move(keys));
+}
+
+Result<std::string> Cipher::Seal(std::string_view plain, std::string_view bound_to) const {
+  const Key& key = keys_.front();
+  std::string out(kIdBytes + kNonceBytes + plain.size() + kTagBytes, '\0');
+  std::memcpy(out.data(), &key.id, kIdBytes);
+  unsigned char* nonce = Bytes(out) + kIdBytes;
+  unsigned char* text = nonce + kNonceBytes;
+  if (RAND_bytes(nonce, kNonceBytes) != 1) return OpenSslFailed("RAND_bytes");
+  Context context(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
+  int size = 0;
+  if (!context ||
+      EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr,
+                         Bytes(std::string_view(key.bytes)), nonce) != 1 ||
+      EVP_EncryptUpdate(context.get(), nullptr, &size, Bytes(bound_to),
+                        static_cast<int>(bound_to.size())) != 1 ||
+      EVP_EncryptUpdate(context.get(), text, &size, Bytes(plain), static_cast<int>(plain.size())) !=
+          1 ||
+      EVP_EncryptFinal_ex(context.get(), text + size, &size) != 1 ||
+      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, kTagBytes, text + plain.size()) !=
+          1) {
+    return OpenSslFailed("AES-256-GCM");
+  }
+  return out;
+}
+
+Result<std::string> Cipher::Open(std::string_view sealed, std::string_view bound_to) const {
+  if (sealed.size() < kIdBytes + kNonceBytes + kTagBytes) {
+    return MakeError(ErrorCode::kCorruption, "encrypted value is too short");
+  }
+  uint32_t id = 0;
+  std::memcpy(&id, sealed.data(), kIdBytes);
+  const std::string_view nonce = sealed.substr(kIdBytes, kNonceBytes);
+  const std::string_view text =
+      sealed.substr(kIdBytes + kNonceBytes, sealed.size() - kIdBytes - kNonceBytes - kTagBytes);
+  std::string tag(sealed.substr(sealed.size() - kTagBytes));
+  for (const Key& key : keys_) {
+    if (key.id != id) continue;
+    std::string out(text.size(), '\0');
+    Context context(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
+    int size = 0;
+    if (!context ||
+        EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr,
+                           Bytes(std::string_view(key.bytes)), Bytes(nonce)) != 1 ||
+        EVP_DecryptUpdate(context.get(), nullptr, &size, Bytes(bound_to),
+                          static_cast<int>(bound_to.size())) != 1 ||
+        EVP_DecryptUpdate(context.get(), Bytes(out), &size, Bytes(text),
+                          static_cast<int>(text.size())) != 1 ||
+        EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) != 1) {
+      return OpenSslFailed("AES-256-GCM");
+    }
+    if (EVP_DecryptFinal_ex(context.get(), Bytes(out) + size, &size) != 1) {
+      return MakeError(ErrorCode::kCorruption, "encrypted value was changed or moved");
+    }
+    return out;
+  }
+  return MakeError(ErrorCode::kForbidden,
+                   "encrypted with a key that was not given; add the old key behind the new one");
+}
+
+bool Cipher::IsCurrent(std::string_view sealed) const {
+  uint32_t id = 0;
+  if (sealed.size() < kIdBytes) return false;
+  std::memcpy(&id, sealed.data(), kIdBytes);
+  return id == keys_.front().id;
+}
+
+}  // namespace larder

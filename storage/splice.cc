@@ -1,0 +1,339 @@
+#include "storage/splice.h"
+
+#include <chrono>
+
+#include "schema/envelope_generated.h"
+#include "storage/varint.h"
+
+namespace larder {
+namespace {
+
+// Codes on disk: only ever add at the end.
+enum Field : uint8_t {
+  kName = 1,
+  kGenerateName,
+  kNamespace,
+  kUid,
+  kResourceVersion,
+  kGeneration,
+  kCreationTimestamp,
+  kLabels,
+  kAnnotations,
+  kOwners,        // in the order of Go's typed objects
+  kOwnersSorted,  // keys sorted, as custom resources have them
+  kFinalizers,
+  kDeletionTimestamp,
+  kFieldEnd,
+};
+
+void RenderString(std::string& out, const flatbuffers::String* text) {
+  out += '"';
+  if (text) out.append(text->data(), text->size());
+  out += '"';
+}
+
+void RenderMember(std::string& out, std::string_view key, const flatbuffers::String* text) {
+  if (out.back() != '{') out += ',';
+  out += '"';
+  out += key;
+  out += "\":";
+  RenderString(out, text);
+}
+
+void RenderTrue(std::string& out, std::string_view key, bool flag) {
+  if (!flag) return;
+  if (out.back() != '{') out += ',';
+  out += '"';
+  out += key;
+  out += "\":true";
+}
+
+void RenderPairs(std::string& out,
+                 const flatbuffers::Vector<flatbuffers::Offset<fbs::KeyValue>>* pairs) {
+  out += '{';
+  if (pairs) {
+    for (const fbs::KeyValue* pair : *pairs) {
+      if (out.back() != '{') out += ',';
+      RenderString(out, pair->key());
+      out += ':';
+      RenderString(out, pair->value());
+    }
+  }
+  out += '}';
+}
+
+void RenderOwners(std::string& out, const fbs::Envelope& envelope, bool sorted) {
+  out += '[';
+  if (envelope.owners()) {
+    for (const fbs::OwnerReference* owner : *envelope.owners()) {
+      if (out.back() != '[') out += ',';
+      out += '{';
+      RenderMember(out, "apiVersion", owner->api_version());
+      if (sorted) {
+        RenderTrue(out, "blockOwnerDeletion", owner->block_owner_deletion());
+        RenderTrue(out, "controller", owner->controller());
+      }
+      RenderMember(out, "kind", owner->kind());
+      RenderMember(out, "name", owner->name());
+      RenderMember(out, "uid", owner->uid());
+      if (!sorted) {
+        RenderTrue(out, "controller", owner->controller());
+        RenderTrue(out, "blockOwnerDeletion", owner->block_owner_deletion());
+      }
+      out += '}';
+    }
+  }
+  out += ']';
+}
+
+void RenderFinalizers(std::string& out, const fbs::Envelope& envelope) {
+  out += '[';
+  if (envelope.finalizers()) {
+    for (const flatbuffers::String* finalizer : *envelope.finalizers()) {
+      if (out.back() != '[') out += ',';
+      RenderString(out, finalizer);
+    }
+  }
+  out += ']';
+}
+
+void RenderTwoDigits(std::string& out, unsigned number) {
+  out += static_cast<char>('0' + number / 10 % 10);
+  out += static_cast<char>('0' + number % 10);
+}
+
+void RenderTimestamp(std::string& out, int64_t seconds) {
+  const std::chrono::sys_seconds time{std::chrono::seconds(seconds)};
+  const auto days = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(days);
+  const std::chrono::hh_mm_ss clock(time - days);
+  const auto year = static_cast<unsigned>(static_cast<int>(date.year()));
+  out += '"';
+  RenderTwoDigits(out, year / 100);
+  RenderTwoDigits(out, year % 100);
+  out += '-';
+  RenderTwoDigits(out, static_cast<unsigned>(date.month()));
+  out += '-';
+  RenderTwoDigits(out, static_cast<unsigned>(date.day()));
+  out += 'T';
+  RenderTwoDigits(out, static_cast<unsigned>(clock.hours().count()));
+  out += ':';
+  RenderTwoDigits(out, static_cast<unsigned>(clock.minutes().count()));
+  out += ':';
+  RenderTwoDigits(out, static_cast<unsigned>(clock.seconds().count()));
+  out += "Z\"";
+}
+
+// Appends the value of one field as it is cut. False for a code that is none.
+bool Render(std::string& out, const fbs::Envelope& envelope, uint8_t field) {
+  switch (field) {
+    case kName:
+      RenderString(out, envelope.name());
+      return true;
+    case kGenerateName:
+      RenderString(out, envelope.generate_name());
+      return true;
+    case kNamespace:
+      RenderString(out, envelope.namespace_());
+      return true;
+    case kUid:
+      RenderString(out, envelope.uid());
+      return true;
+    case kResourceVersion:
+      RenderString(out, envelope.resource_version());
+      return true;
+    case kGeneration:
+      out += std::to_string(envelope.generation());
+      return true;
+    case kCreationTimestamp:
+      RenderTimestamp(out, envelope.creation_timestamp());
+      return true;
+    case kDeletionTimestamp:
+      RenderTimestamp(out, envelope.deletion_timestamp());
+      return true;
+    case kLabels:
+      RenderPairs(out, envelope.labels());
+      return true;
+    case kAnnotations:
+      RenderPairs(out, envelope.annotations());
+      return true;
+    case kOwners:
+      RenderOwners(out, envelope, false);
+      return true;
+    case kOwnersSorted:
+      RenderOwners(out, envelope, true);
+      return true;
+    case kFinalizers:
+      RenderFinalizers(out, envelope);
+      return true;
+    default:
+      return false;
+  }
+}
+
+uint8_t FieldOf(std::string_view key) {
+  static constexpr std::pair<std::string_view, Field> kFields[] = {
+      {"name", kName},
+      {"generateName", kGenerateName},
+      {"namespace", kNamespace},
+      {"uid", kUid},
+      {"resourceVersion", kResourceVersion},
+      {"generation", kGeneration},
+      {"creationTimestamp", kCreationTimestamp},
+      {"deletionTimestamp", kDeletionTimestamp},
+      {"labels", kLabels},
+      {"annotations", kAnnotations},
+      {"ownerReferences", kOwners},
+      {"finalizers", kFinalizers},
+  };
+  for (const auto& [name, field] : kFields) {
+    if (name == key) return field;
+  }
+  return 0;
+}
+
+// Walks compact JSON text just far enough to find the members of an object. Anything it does not
+// expect ends the walk, which only means that less is cut.
+class Walker {
+ public:
+  explicit Walker(std::string_view text) : text_(text) {}
+
+  size_t at() const { return at_; }
+  void MoveTo(size_t at) { at_ = at; }
+  bool Take(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  // `"key":` without escapes.
+  bool TakeKey(std::string_view& key) {
+    if (!Take('"')) return false;
+    const size_t end = text_.find_first_of("\"\\", at_);
+    if (end == std::string_view::npos || text_[end] != '"') return false;
+    key = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return Take(':');
+  }
+  bool SkipValue() {
+    size_t depth = 0;
+    bool in_string = false;
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (in_string) {
+        if (c == '\\') {
+          ++at_;
+        } else if (c == '"') {
+          in_string = false;
+        }
+      } else if (c == '"') {
+        in_string = true;
+      } else if (c == '{' || c == '[') {
+        ++depth;
+      } else if (c == '}' || c == ']') {
+        if (depth == 0) return true;
+        --depth;
+      } else if (c == ',' && depth == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // Moves to the first member of the top-level "metadata"; only kind and apiVersion may stand
+  // before it.
+  bool EnterMetadata() {
+    if (!Take('{')) return false;
+    std::string_view key;
+    while (TakeKey(key)) {
+      if (key == "metadata") return Take('{');
+      if (key != "kind" && key != "apiVersion") return false;
+      if (!SkipValue() || !Take(',')) return false;
+    }
+    return false;
+  }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string CutMetadata(const Object& object) {
+  const std::string_view json = object.json();
+  std::string cuts;
+  std::string kept;
+  kept.reserve(json.size() + 64);
+  uint64_t count = 0;
+  size_t copied = 0;  // json up to here is in `kept` or cut
+  std::string rendered;
+  uint64_t seen = 0;
+  Walker walker(json);
+  std::string_view key;
+  if (walker.EnterMetadata()) {
+    while (walker.TakeKey(key)) {
+      const uint8_t field = FieldOf(key);
+      const bool repeated = field != 0 && (seen >> field & 1) != 0;
+      seen |= uint64_t{1} << field;
+      uint8_t cut = 0;
+      for (uint8_t form : {field, static_cast<uint8_t>(field == kOwners ? kOwnersSorted : 0)}) {
+        if (form == 0 || repeated) continue;
+        rendered.clear();
+        Render(rendered, object.envelope(), form);
+        if (json.substr(walker.at(), rendered.size()) == rendered) {
+          cut = form;
+          break;
+        }
+      }
+      if (cut != 0) {
+        const size_t gap = walker.at() - copied;
+        cuts += static_cast<char>(cut);
+        PutVarint(cuts, gap);
+        kept.append(json.substr(copied, gap));
+        copied = walker.at() + rendered.size();
+        walker.MoveTo(copied);
+        ++count;
+      } else if (!walker.SkipValue()) {
+        break;
+      }
+      if (!walker.Take(',')) break;
+    }
+  }
+  kept.append(json.substr(copied));
+  std::string residual;
+  residual.reserve(cuts.size() + kept.size() + 2);
+  PutVarint(residual, count);
+  residual += cuts;
+  residual += kept;
+  return residual;
+}
+
+Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes) {
+  const auto damaged = [] {
+    return MakeError(ErrorCode::kCorruption, "the list of cut metadata fields is damaged");
+  };
+  const fbs::Envelope& envelope = *fbs::GetEnvelope(envelope_bytes.data());
+  uint64_t count = 0;
+  if (!TakeVarint(residual, count) || count >= kFieldEnd) return damaged();
+  struct Cut {
+    uint8_t field;
+    uint64_t gap;
+  };
+  Cut cuts[kFieldEnd];
+  for (uint64_t i = 0; i < count; ++i) {
+    std::string_view code;
+    if (!TakeBytes(residual, 1, code) || !TakeVarint(residual, cuts[i].gap)) return damaged();
+    cuts[i].field = static_cast<uint8_t>(code[0]);
+  }
+  std::string json;
+  json.reserve(residual.size() + envelope_bytes.size() + 512 + Object::kJsonPadding);
+  for (uint64_t i = 0; i < count; ++i) {
+    std::string_view gap;
+    if (!TakeBytes(residual, cuts[i].gap, gap)) return damaged();
+    json.append(gap);
+    if (!Render(json, envelope, cuts[i].field)) return damaged();
+  }
+  json.append(residual);
+  return json;
+}
+
+}  // namespace larder

@@ -1,0 +1,367 @@
+#include "storage/store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+
+#include "storage/keys.h"
+#include "storage/records.h"
+#include "storage/store_impl.h"
+#include "storage/testing.h"
+#include "storage/transaction_rep.h"
+
+namespace larder {
+namespace {
+
+int64_t ToMilliseconds(Clock::Wall time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::~Store() = default;
+
+Result<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
+  return OpenOn(options, nullptr);
+}
+
+Result<std::unique_ptr<Store>> Store::OpenOn(const StoreOptions& options, rocksdb::Env* env) {
+  auto impl = std::make_unique<Impl>(options, Database::Mode::kOwner, env);
+  LARDER_RETURN_IF_ERROR(impl->Open());
+  std::unique_ptr<Store> store(new Store(std::move(impl)));
+  LARDER_RETURN_IF_ERROR(store->CollectGarbage());
+  return store;
+}
+
+Result<std::unique_ptr<Store>> OpenStoreOnEnv(const StoreOptions& options, rocksdb::Env* env) {
+  return Store::OpenOn(options, env);
+}
+
+Result<std::unique_ptr<Store>> Store::OpenReadOnly(const StoreOptions& options) {
+  auto impl = std::make_unique<Impl>(options, Database::Mode::kReader, nullptr);
+  LARDER_RETURN_IF_ERROR(impl->Open());
+  return std::unique_ptr<Store>(new Store(std::move(impl)));
+}
+
+const StoreOptions& Store::options() const { return impl_->options; }
+
+Result<void> Store::CatchUp() {
+  if (impl_->writable()) return {};
+  const rocksdb::Status status = (*impl_->database())->TryCatchUpWithPrimary();
+  if (!status.ok()) {
+    return tl::unexpected(FromRocks(status, fmt::format("following the store {}", options().path)));
+  }
+  return {};
+}
+
+Result<void> Store::Health() const {
+  if (impl_->healthy()) return {};
+  return tl::unexpected(impl_->Health());
+}
+
+Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
+  std::lock_guard lock(impl_->collections_write_mutex);
+  const std::string resource = spec.resource.ToString();
+  if (impl_->Encrypted(resource) && !impl_->cipher() && !options().in_memory) {
+    return MakeError(
+        ErrorCode::kForbidden,
+        "{} reach the disk only encrypted: set encryption_key_file, or keep them in memory",
+        resource);
+  }
+  const std::string fingerprint = spec.Fingerprint();
+  LARDER_ASSIGN_OR_RETURN(const auto stored_id,
+                          impl_->GetMeta(records::FingerprintKey(fingerprint)));
+  CollectionInfo info;
+  info.spec = spec;
+  info.last_opened_ms = ToMilliseconds(options().clock->WallNow());
+  Transaction transaction = Begin();
+  if (stored_id) {
+    std::from_chars(stored_id->data(), stored_id->data() + stored_id->size(), info.id);
+    LARDER_ASSIGN_OR_RETURN(info.cursor, GetCursor(info.id));
+  } else {
+    LARDER_ASSIGN_OR_RETURN(const auto next, impl_->GetMeta(records::kNextIdKey));
+    info.id = 1;
+    if (next) std::from_chars(next->data(), next->data() + next->size(), info.id);
+    transaction.rep_->Put(Family::kMeta, records::kNextIdKey, std::to_string(info.id + 1));
+    transaction.rep_->Put(Family::kMeta, records::FingerprintKey(fingerprint),
+                          std::to_string(info.id));
+  }
+  transaction.rep_->Put(Family::kMeta, records::CollectionKey(info.id),
+                        records::EncodeCollection(info));
+  LARDER_RETURN_IF_ERROR(Commit(std::move(transaction), Durability::kRelaxed));
+  impl_->Remember(info);
+  return info;
+}
+
+Result<std::vector<CollectionInfo>> Store::Collections() const {
+  std::vector<CollectionInfo> out;
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kMeta, "collection/", {},
+      [&](std::string_view, std::string_view value) {
+        auto info = records::DecodeCollection(value);
+        if (info) {
+          if (auto cursor = GetCursor(info->id)) {
+            info->cursor = *std::move(cursor);
+          } else {
+            outcome = tl::unexpected(cursor.error());
+          }
+          out.push_back(*std::move(info));
+        } else {
+          outcome = tl::unexpected(info.error());
+        }
+        return outcome.has_value();
+      },
+      nullptr, /*fill_cache=*/true));
+  if (!outcome) return tl::unexpected(outcome.error());
+  return out;
+}
+
+Result<Cursor> Store::GetCursor(CollectionId collection) const {
+  LARDER_ASSIGN_OR_RETURN(const auto text, impl_->GetMeta(records::CursorKey(collection)));
+  if (!text) return Cursor{};
+  return records::DecodeCursor(*text);
+}
+
+Result<void> Store::DropCollection(CollectionId collection) {
+  std::lock_guard lock(impl_->collections_write_mutex);
+  LARDER_ASSIGN_OR_RETURN(const auto text, impl_->GetMeta(records::CollectionKey(collection)));
+  if (!text) return MakeError(ErrorCode::kNotFound, "no collection {}", collection);
+  LARDER_ASSIGN_OR_RETURN(const CollectionInfo info, records::DecodeCollection(*text));
+  Transaction transaction = Begin();
+  Transaction::Rep& rep = *transaction.rep_;
+  const std::string prefix = keys::CollectionPrefix(collection);
+  rep.Delete(Family::kMeta, records::CollectionKey(collection));
+  rep.Delete(Family::kMeta, records::FingerprintKey(info.spec.Fingerprint()));
+  rep.Delete(Family::kMeta, records::CursorKey(collection));
+  const std::string indexes = records::IndexKeyPrefix(collection);
+  rep.DeleteRange(Family::kMeta, indexes, keys::PrefixEnd(indexes));
+  for (const Family family : {Family::kObjects, Family::kIndexes, Family::kDeltas}) {
+    rep.DeleteRange(family, prefix, keys::PrefixEnd(prefix));
+  }
+  LARDER_RETURN_IF_ERROR(Commit(std::move(transaction), Durability::kRelaxed));
+  impl_->Forget(collection);
+  return {};
+}
+
+Result<size_t> Store::CollectGarbage() {
+  if (options().collection_ttl.count() == 0) return size_t{0};
+  LARDER_ASSIGN_OR_RETURN(const auto collections, Collections());
+  const int64_t now = ToMilliseconds(options().clock->WallNow());
+  const int64_t ttl = std::chrono::milliseconds(options().collection_ttl).count();
+  size_t dropped = 0;
+  for (const CollectionInfo& info : collections) {
+    if (now - std::max(info.last_opened_ms, info.cursor.updated_ms) < ttl) continue;
+    spdlog::info("dropping collection {} ({}): not used for {}s", info.id, info.spec.ToString(),
+                 options().collection_ttl.count());
+    LARDER_RETURN_IF_ERROR(DropCollection(info.id));
+    ++dropped;
+  }
+  return dropped;
+}
+
+Transaction Store::Begin() const {
+  return Transaction(std::make_unique<Transaction::Rep>(impl_->database()));
+}
+
+Result<void> Store::Commit(Transaction transaction, Durability durability) {
+  rocksdb::WriteBatch batch = std::move(transaction.rep_->batch);
+  // A recovery in Commit closes the database, so this transaction must not hold it open.
+  transaction.rep_.reset();
+  return impl_->Commit(std::move(batch), durability);
+}
+
+Result<void> Store::Sync() { return impl_->Sync(); }
+
+Result<EncodedObject> Store::Encode(CollectionId collection, const Object& object) const {
+  const std::string resource = impl_->ResourceOf(collection);
+  const ObjectParts parts = TakeApart(object);
+  EncodedObject encoded;
+  encoded.key = object.key();
+  EncodeOptions encode;
+  encode.compress = options().compression;
+  if (encode.compress) encode.dictionary = impl_->dictionaries().Current(resource);
+  if (impl_->Encrypted(resource)) encode.cipher = impl_->cipher();
+  LARDER_ASSIGN_OR_RETURN(encoded.value,
+                          EncodeValue(keys::Object(collection, encoded.key), parts, encode));
+  if (encode.compress) impl_->dictionaries().Observe(resource, parts, encoded.value.size());
+  return encoded;
+}
+
+void Store::WaitForDictionaries() { impl_->dictionaries().WaitIdle(); }
+
+SnapshotPtr Store::TakeSnapshot() const {
+  const auto database = impl_->database();
+  if (!database) return nullptr;
+  return std::make_shared<const Snapshot>(database);
+}
+
+namespace {
+
+// Gets one row and hands its bytes to `use` before they are released.
+template <typename Use>
+auto GetRow(const Store::Impl& impl, Family family, const std::string& key,
+            const SnapshotPtr& snapshot, const Use& use) -> decltype(use(std::string_view())) {
+  const auto reader = impl.MakeReader(snapshot);
+  if (!reader.database) return tl::unexpected(impl.Health());
+  rocksdb::PinnableSlice value;
+  const rocksdb::Status status =
+      (*reader.database)->Get(reader.options, reader.database->family(family), key, &value);
+  if (status.IsNotFound()) return MakeError(ErrorCode::kNotFound, "no row {}", key);
+  if (!status.ok()) return tl::unexpected(FromRocks(status, fmt::format("reading row {}", key)));
+  return use(std::string_view(value.data(), value.size()));
+}
+
+}  // namespace
+
+Result<ObjectPtr> Store::Get(CollectionId collection, const ObjectKey& key,
+                             const SnapshotPtr& snapshot) const {
+  const std::string row = keys::Object(collection, key);
+  return GetRow(*impl_, Family::kObjects, row, snapshot, [&](std::string_view value) {
+    return DecodeValue(row, value, impl_->decode_options());
+  });
+}
+
+Result<ObjectHead> Store::GetHead(CollectionId collection, const ObjectKey& key,
+                                  const SnapshotPtr& snapshot) const {
+  const std::string row = keys::Object(collection, key);
+  return GetRow(*impl_, Family::kObjects, row, snapshot,
+                [&](std::string_view value) -> Result<ObjectHead> {
+                  LARDER_ASSIGN_OR_RETURN(ValueHead head, DecodeHead(row, value, nullptr));
+                  return std::move(head.head);
+                });
+}
+
+Result<void> Store::Scan(CollectionId collection, std::string_view ns, const ObjectKey& after,
+                         const ObjectVisitor& visit, const SnapshotPtr& snapshot) const {
+  const std::string prefix =
+      ns.empty() ? keys::CollectionPrefix(collection) : keys::NamespacePrefix(collection, ns);
+  const std::string start = after.name.empty() ? std::string() : keys::Object(collection, after);
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kObjects, prefix, start,
+      [&](std::string_view key, std::string_view value) {
+        auto object = DecodeValue(key, value, impl_->decode_options());
+        if (!object) {
+          outcome = tl::unexpected(std::move(object).error());
+          return false;
+        }
+        return visit(*object);
+      },
+      snapshot, /*fill_cache=*/false));
+  return outcome;
+}
+
+Result<void> Store::ScanHeads(CollectionId collection, std::string_view ns,
+                              const HeadVisitor& visit, const SnapshotPtr& snapshot) const {
+  const std::string prefix =
+      ns.empty() ? keys::CollectionPrefix(collection) : keys::NamespacePrefix(collection, ns);
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kObjects, prefix, {},
+      [&](std::string_view row, std::string_view value) {
+        auto key = keys::ParseObject(row);
+        auto head = DecodeHead(row, value, nullptr);
+        if (!key || !head) {
+          outcome = tl::unexpected(!key ? key.error() : head.error());
+          return false;
+        }
+        return visit(*key, head->head);
+      },
+      snapshot, /*fill_cache=*/false));
+  return outcome;
+}
+
+Result<void> Store::ScanIndex(CollectionId collection, IndexId index,
+                              std::optional<std::string_view> value, const IndexVisitor& visit,
+                              const SnapshotPtr& snapshot) const {
+  const std::string prefix = value ? keys::IndexValuePrefix(collection, index, *value)
+                                   : keys::IndexPrefix(collection, index);
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kIndexes, prefix, {},
+      [&](std::string_view key, std::string_view uid) {
+        auto entry = keys::ParseIndex(key);
+        if (!entry) {
+          outcome = tl::unexpected(std::move(entry).error());
+          return false;
+        }
+        entry->uid = uid;
+        return visit(*entry);
+      },
+      snapshot, /*fill_cache=*/true));
+  return outcome;
+}
+
+Result<std::vector<IndexRecord>> Store::IndexRecords(CollectionId collection) const {
+  std::vector<IndexRecord> out;
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kMeta, records::IndexKeyPrefix(collection), {},
+      [&](std::string_view, std::string_view value) {
+        auto record = records::DecodeIndex(value);
+        if (!record) {
+          outcome = tl::unexpected(std::move(record).error());
+          return false;
+        }
+        out.push_back(*std::move(record));
+        return true;
+      },
+      nullptr, /*fill_cache=*/true));
+  if (!outcome) return tl::unexpected(outcome.error());
+  return out;
+}
+
+Result<void> Store::DropIndex(CollectionId collection, IndexId index) {
+  Transaction transaction = Begin();
+  const std::string prefix = keys::IndexPrefix(collection, index);
+  transaction.rep_->DeleteRange(Family::kIndexes, prefix, keys::PrefixEnd(prefix));
+  transaction.rep_->Delete(Family::kMeta, records::IndexKey(collection, index));
+  return Commit(std::move(transaction), Durability::kRelaxed);
+}
+
+Result<void> Store::ScanQueue(std::string_view queue, std::string_view after,
+                              const QueueVisitor& visit) const {
+  const std::string prefix = keys::QueuePrefix(queue);
+  // Behind every generation of `after`: '0' follows '/'.
+  std::string start;
+  if (!after.empty()) start = keys::PrefixEnd(keys::QueueItemPrefix(queue, after));
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kQueues, prefix, start,
+      [&](std::string_view row, std::string_view value) {
+        auto key = keys::ParseQueueItem(row);
+        auto record = records::DecodeQueue(value);
+        if (!key || !record) {
+          outcome = tl::unexpected(!key ? key.error() : record.error());
+          return false;
+        }
+        return visit({std::move(key->item), key->generation, *std::move(record)});
+      },
+      nullptr, /*fill_cache=*/false));
+  return outcome;
+}
+
+Result<std::vector<std::string>> Store::Queues() const {
+  std::vector<std::string> out;
+  std::string after;
+  const auto database = impl_->database();
+  if (!database) return tl::unexpected(impl_->Health());
+  std::unique_ptr<rocksdb::Iterator> it(
+      (*database)->NewIterator(rocksdb::ReadOptions(), database->family(Family::kQueues)));
+  // One seek per queue, however many items it has.
+  for (it->SeekToFirst(); it->Valid(); it->Seek(after)) {
+    LARDER_ASSIGN_OR_RETURN(auto key, keys::ParseQueueItem({it->key().data(), it->key().size()}));
+    after = keys::PrefixEnd(keys::QueuePrefix(key.queue));
+    out.push_back(std::move(key.queue));
+  }
+  if (!it->status().ok()) return tl::unexpected(FromRocks(it->status(), "reading the queues"));
+  return out;
+}
+
+Result<std::optional<std::string>> Store::GetNote(std::string_view name) const {
+  return impl_->GetMeta(records::NoteKey(name));
+}
+
+}  // namespace larder

@@ -1,0 +1,293 @@
+#include "storage/value_codec.h"
+
+#include <flatbuffers/flatbuffers.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstring>
+
+#include "schema/envelope_generated.h"
+#include "storage/splice.h"
+#include "storage/varint.h"
+
+namespace larder {
+namespace {
+
+constexpr char kMagic = 'L';
+constexpr char kVersion = 1;
+constexpr size_t kChecksumBytes = 4;
+constexpr size_t kUuidBytes = 16;
+constexpr size_t kMaxRawBytes = size_t{64} << 20;
+
+enum Flag : uint8_t {
+  kCompressed = 1 << 0,
+  kEncrypted = 1 << 1,
+  kUuid = 1 << 2,           // the uid is 16 bytes instead of text
+  kNumericVersion = 1 << 3  // the resourceVersion is a varint instead of text
+};
+
+tl::unexpected<Error> Damaged(std::string_view row_key, std::string_view what) {
+  return MakeError(ErrorCode::kCorruption, "row {}: {}", row_key, what);
+}
+
+uint32_t Checksum(std::string_view row_key, std::string_view bytes) {
+  const uint64_t seed = XXH3_64bits(row_key.data(), row_key.size());
+  return static_cast<uint32_t>(XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
+}
+
+// "c458dea9-d195-4b0f-a2f7-0fba5a30035d" in lower case to 16 bytes; false for anything else.
+bool PackUuid(std::string_view text, char* out) {
+  if (text.size() != 36) return false;
+  size_t byte = 0;
+  for (size_t i = 0; i < text.size();) {
+    if (i == 8 || i == 13 || i == 18 || i == 23) {
+      if (text[i++] != '-') return false;
+      continue;
+    }
+    int value = 0;
+    for (size_t end = i + 2; i < end; ++i) {
+      const char c = text[i];
+      if (c >= '0' && c <= '9') {
+        value = value * 16 + (c - '0');
+      } else if (c >= 'a' && c <= 'f') {
+        value = value * 16 + (c - 'a' + 10);
+      } else {
+        return false;
+      }
+    }
+    out[byte++] = static_cast<char>(value);
+  }
+  return true;
+}
+
+std::string UnpackUuid(std::string_view bytes) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  out.reserve(36);
+  for (size_t i = 0; i < kUuidBytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
+    out += kHex[static_cast<unsigned char>(bytes[i]) >> 4];
+    out += kHex[static_cast<unsigned char>(bytes[i]) & 15];
+  }
+  return out;
+}
+
+// A decimal that a varint reproduces exactly.
+bool PackVersion(std::string_view text, uint64_t& number) {
+  if (text.empty() || text.size() > 18 || (text[0] == '0' && text.size() > 1)) return false;
+  number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+  }
+  return true;
+}
+
+// Overwrites a FlatBuffers string of the same length in place.
+bool Overwrite(std::string& envelope, const flatbuffers::String* field, std::string_view text) {
+  const size_t size = field ? field->size() : 0;
+  if (size != text.size()) return false;
+  if (size > 0) {
+    const auto at = reinterpret_cast<const char*>(field->Data()) - envelope.data();
+    std::memcpy(envelope.data() + at, text.data(), size);
+  }
+  return true;
+}
+
+bool SetIdentity(std::string& envelope, const ObjectHead& head) {
+  const fbs::Envelope* root = fbs::GetEnvelope(envelope.data());
+  return Overwrite(envelope, root->uid(), head.uid) &&
+         Overwrite(envelope, root->resource_version(), head.resource_version);
+}
+
+struct Layout {
+  ValueHead head;
+  uint64_t envelope_raw = 0, envelope_stored = 0, body_raw = 0, body_stored = 0;
+  std::string_view payload;  // envelope and body as stored, or sealed
+};
+
+Result<Layout> ReadLayout(std::string_view row_key, std::string_view value) {
+  if (value.size() < 3 + kChecksumBytes || value[0] != kMagic)
+    return Damaged(row_key, "is not an object's row");
+  if (value[1] != kVersion) return Damaged(row_key, "has an unknown version of the row format");
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, value.data() + value.size() - kChecksumBytes, kChecksumBytes);
+  std::string_view rest = value.substr(0, value.size() - kChecksumBytes);
+  if (checksum != Checksum(row_key, rest)) return Damaged(row_key, "checksum mismatch");
+  const auto flags = static_cast<uint8_t>(value[2]);
+  rest.remove_prefix(3);
+
+  Layout layout;
+  layout.head.compressed = (flags & kCompressed) != 0;
+  layout.head.encrypted = (flags & kEncrypted) != 0;
+  uint64_t number = 0;
+  std::string_view bytes;
+  if (!TakeVarint(rest, number)) return Damaged(row_key, "is cut off");
+  layout.head.dictionary = static_cast<DictionaryId>(number);
+  if ((flags & kUuid) != 0) {
+    if (!TakeBytes(rest, kUuidBytes, bytes)) return Damaged(row_key, "is cut off");
+    layout.head.head.uid = UnpackUuid(bytes);
+  } else {
+    if (!TakeVarint(rest, number) || !TakeBytes(rest, number, bytes))
+      return Damaged(row_key, "is cut off");
+    layout.head.head.uid = bytes;
+  }
+  if (!TakeVarint(rest, number)) return Damaged(row_key, "is cut off");
+  if ((flags & kNumericVersion) != 0) {
+    layout.head.head.resource_version = std::to_string(number);
+  } else {
+    if (!TakeBytes(rest, number, bytes)) return Damaged(row_key, "is cut off");
+    layout.head.head.resource_version = bytes;
+  }
+  if (!TakeVarint(rest, layout.envelope_raw) || !TakeVarint(rest, layout.envelope_stored) ||
+      !TakeVarint(rest, layout.body_raw) || !TakeVarint(rest, layout.body_stored) ||
+      layout.envelope_raw > kMaxRawBytes || layout.body_raw > kMaxRawBytes) {
+    return Damaged(row_key, "has wrong lengths");
+  }
+  layout.head.raw_bytes = layout.envelope_raw + layout.body_raw;
+  layout.payload = rest;
+  return layout;
+}
+
+Result<std::string> Section(std::string_view stored, uint64_t raw_size, bool compressed,
+                            const Dictionary::Part* part) {
+  if (compressed) return Decompress(stored, raw_size, part);
+  if (stored.size() != raw_size) return MakeError(ErrorCode::kCorruption, "wrong length");
+  return std::string(stored);
+}
+
+void PutHead(std::string& out, const ObjectHead& head, uint8_t& flags) {
+  char uuid[kUuidBytes];
+  if (PackUuid(head.uid, uuid)) {
+    flags |= kUuid;
+    out.append(uuid, kUuidBytes);
+  } else {
+    PutVarint(out, head.uid.size());
+    out += head.uid;
+  }
+  uint64_t version = 0;
+  if (PackVersion(head.resource_version, version)) {
+    flags |= kNumericVersion;
+    PutVarint(out, version);
+  } else {
+    PutVarint(out, head.resource_version.size());
+    out += head.resource_version;
+  }
+}
+
+}  // namespace
+
+ObjectParts TakeApart(const Object& object) {
+  ObjectParts parts;
+  parts.head = {std::string(object.uid()), std::string(object.resource_version())};
+  parts.envelope = object.envelope_bytes();
+  SetIdentity(parts.envelope, {std::string(parts.head.uid.size(), '0'),
+                               std::string(parts.head.resource_version.size(), '0')});
+  parts.body = CutMetadata(object);
+  return parts;
+}
+
+Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& parts,
+                                const EncodeOptions& options) {
+  if (parts.body.size() > kMaxRawBytes) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "object {} has {} bytes; at most {} can be stored", row_key, parts.body.size(),
+                     kMaxRawBytes);
+  }
+  uint8_t flags = 0;
+  std::string envelope_packed, body_packed;
+  std::string_view envelope = parts.envelope, body = parts.body;
+  const Dictionary* dictionary = options.compress ? options.dictionary.get() : nullptr;
+  if (options.compress) {
+    flags |= kCompressed;
+    LARDER_ASSIGN_OR_RETURN(envelope_packed,
+                            Compress(envelope, dictionary ? &dictionary->envelope() : nullptr));
+    LARDER_ASSIGN_OR_RETURN(body_packed,
+                            Compress(body, dictionary ? &dictionary->body() : nullptr));
+    envelope = envelope_packed;
+    body = body_packed;
+  }
+  std::string out;
+  out.reserve(envelope.size() + body.size() + 64);
+  out += kMagic;
+  out += kVersion;
+  out += '\0';  // flags, known below
+  PutVarint(out, dictionary ? dictionary->id() : 0);
+  PutHead(out, parts.head, flags);
+  PutVarint(out, parts.envelope.size());
+  PutVarint(out, envelope.size());
+  PutVarint(out, parts.body.size());
+  PutVarint(out, body.size());
+  if (options.cipher) {
+    flags |= kEncrypted;
+    std::string plain(envelope);
+    plain += body;
+    LARDER_ASSIGN_OR_RETURN(std::string sealed, options.cipher->Seal(plain, row_key));
+    out += sealed;
+  } else {
+    out += envelope;
+    out += body;
+  }
+  out[2] = static_cast<char>(flags);
+  const uint32_t checksum = Checksum(row_key, out);
+  out.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
+  return out;
+}
+
+Result<ValueHead> DecodeHead(std::string_view row_key, std::string_view value,
+                             const Cipher* cipher) {
+  LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
+  if (layout.head.encrypted && cipher) layout.head.current_key = cipher->IsCurrent(layout.payload);
+  return std::move(layout.head);
+}
+
+Result<ObjectParts> DecodeParts(std::string_view row_key, std::string_view value,
+                                const DecodeOptions& options) {
+  LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
+  std::string opened;
+  if (layout.head.encrypted) {
+    if (!options.cipher) {
+      return MakeError(ErrorCode::kForbidden,
+                       "row {} is encrypted; give the key it was written with", row_key);
+    }
+    auto plain = options.cipher->Open(layout.payload, row_key);
+    if (!plain) return MakeError(plain.error().code, "row {}: {}", row_key, plain.error().message);
+    opened = *std::move(plain);
+    layout.payload = opened;
+  }
+  if (layout.envelope_stored + layout.body_stored != layout.payload.size()) {
+    return Damaged(row_key, "has wrong lengths");
+  }
+  DictionaryPtr dictionary;
+  if (layout.head.dictionary != 0) {
+    dictionary =
+        options.dictionaries ? options.dictionaries->Find(layout.head.dictionary) : nullptr;
+    if (!dictionary) return Damaged(row_key, "names a dictionary that the store does not have");
+  }
+  ObjectParts parts;
+  parts.head = std::move(layout.head.head);
+  auto envelope = Section(layout.payload.substr(0, layout.envelope_stored), layout.envelope_raw,
+                          layout.head.compressed, dictionary ? &dictionary->envelope() : nullptr);
+  if (!envelope) return Damaged(row_key, envelope.error().message);
+  auto body = Section(layout.payload.substr(layout.envelope_stored), layout.body_raw,
+                      layout.head.compressed, dictionary ? &dictionary->body() : nullptr);
+  if (!body) return Damaged(row_key, body.error().message);
+  parts.envelope = *std::move(envelope);
+  parts.body = *std::move(body);
+  return parts;
+}
+
+Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
+                              const DecodeOptions& options) {
+  LARDER_ASSIGN_OR_RETURN(ObjectParts parts, DecodeParts(row_key, value, options));
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.envelope.data()),
+                                 parts.envelope.size());
+  if (!fbs::VerifyEnvelopeBuffer(verifier)) return Damaged(row_key, "the envelope is not valid");
+  if (!SetIdentity(parts.envelope, parts.head))
+    return Damaged(row_key, "head and envelope disagree");
+  auto json = RestoreMetadata(parts.body, parts.envelope);
+  if (!json) return Damaged(row_key, json.error().message);
+  return Object::FromParts(std::move(parts.envelope), *std::move(json));
+}
+
+}  // namespace larder

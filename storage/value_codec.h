@@ -1,0 +1,65 @@
+// The value of an object's row: a head that is readable at once, the envelope and the body, each
+// compressed, and a checksum that covers the row's key too. docs/format.md describes the bytes.
+//
+// Pure functions, safe on any thread. Reading never trusts: length, magic, version, checksum,
+// FlatBuffers Verifier; what does not hold is kCorruption.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "schema/object.h"
+#include "storage/cipher.h"
+#include "storage/dictionary.h"
+#include "storage/store.h"
+
+namespace larder {
+
+// Finds the dictionary that a value names; null when there is none with this id.
+class DictionarySource {
+ public:
+  virtual ~DictionarySource() = default;
+  virtual DictionaryPtr Find(DictionaryId id) const = 0;
+};
+
+// An object taken apart: what is compressed into a row.
+struct ObjectParts {
+  ObjectHead head;
+  std::string envelope;  // uid and resourceVersion blanked: they are in the head
+  std::string body;      // the residual of CutMetadata
+};
+ObjectParts TakeApart(const Object& object);
+
+struct EncodeOptions {
+  bool compress = true;
+  DictionaryPtr dictionary;        // null: without one
+  const Cipher* cipher = nullptr;  // null: in the clear
+};
+
+Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& parts,
+                                const EncodeOptions& options);
+
+struct DecodeOptions {
+  const DictionarySource* dictionaries = nullptr;
+  const Cipher* cipher = nullptr;
+};
+
+Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
+                              const DecodeOptions& options);
+Result<ObjectParts> DecodeParts(std::string_view row_key, std::string_view value,
+                                const DecodeOptions& options);
+
+// Without decompressing anything.
+struct ValueHead {
+  ObjectHead head;
+  DictionaryId dictionary = 0;
+  bool compressed = false;
+  bool encrypted = false;
+  bool current_key = true;  // encrypted with the newest key
+  size_t raw_bytes = 0;     // envelope and body before compression
+};
+Result<ValueHead> DecodeHead(std::string_view row_key, std::string_view value,
+                             const Cipher* cipher);
+
+}  // namespace larder
