@@ -1,0 +1,34 @@
+# What `cmake --install` puts in place for users: the libraries and headers (each folder's
+# larder_library names its own), a CMake package for find_package(larder), and a pkg-config file.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+get_property(libraries GLOBAL PROPERTY LARDER_LIBRARIES)
+
+# larder::larder is all of them.
+add_library(larder_all INTERFACE)
+add_library(larder::larder ALIAS larder_all)
+set_target_properties(larder_all PROPERTIES EXPORT_NAME larder)
+target_link_libraries(larder_all INTERFACE ${libraries})
+install(TARGETS larder_all EXPORT larder-targets)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/larder)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/larder-config.cmake.in
+  ${PROJECT_BINARY_DIR}/larder-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/larder-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(EXPORT larder-targets NAMESPACE larder:: DESTINATION ${package_dir})
+install(FILES ${PROJECT_BINARY_DIR}/larder-config.cmake
+  ${PROJECT_BINARY_DIR}/larder-config-version.cmake DESTINATION ${package_dir})
+
+# A static library goes in front of what it needs: the last folder first.
+list(REVERSE libraries)
+list(TRANSFORM libraries PREPEND -l OUTPUT_VARIABLE link_flags)
+list(JOIN link_flags " " LARDER_LINK_FLAGS)
+file(RELATIVE_PATH LARDER_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/larder.pc.in ${PROJECT_BINARY_DIR}/larder.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/larder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET larder)
+  install(TARGETS larder)
+endif()

@@ -1,0 +1,81 @@
+// Rules of style that no tool checks for us.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/architecture/source_tree.h"
+
+namespace larder::architecture {
+namespace {
+
+const SourceTree& Tree() {
+  static const SourceTree tree(LARDER_SOURCE_DIR);
+  return tree;
+}
+
+// Reports every line of our files that has `text`. Here the words are put together from parts, so
+// that this file does not report itself.
+void ExpectNowhere(const std::string& text, std::string_view why, bool cpp_only = false) {
+  for (const SourceFile& file : Tree().files()) {
+    if (cpp_only && !file.IsCpp()) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      EXPECT_EQ(file.lines[i].find(text), std::string::npos) << At(file, i + 1, why);
+    }
+  }
+}
+
+TEST(HouseRules, NothingIsLeftForLater) {
+  for (const char* word : {"TO"
+                           "DO",
+                           "FIX"
+                           "ME",
+                           "XX"
+                           "X:"}) {
+    ExpectNowhere(word, "finish it, or write an issue");
+  }
+}
+
+TEST(HouseRules, NoPathsOfOneMachine) {
+  for (const char* path : {"/wo"
+                           "rk/",
+                           "/ro"
+                           "ot/",
+                           "/Us"
+                           "ers/"}) {
+    ExpectNowhere(path, "a path of one machine");
+  }
+}
+
+TEST(HouseRules, FilesStayReadable) {
+  constexpr size_t kMaxLines = 550;
+  for (const SourceFile& file : Tree().files()) {
+    if (!file.IsCpp()) continue;
+    EXPECT_LE(file.lines.size(), kMaxLines) << file.path << " is too long to read in one sitting";
+  }
+}
+
+TEST(HouseRules, HeadersSayWhatTheyAre) {
+  for (const SourceFile& file : Tree().files()) {
+    if (!file.IsHeader()) continue;
+    ASSERT_FALSE(file.lines.empty()) << file.path;
+    EXPECT_TRUE(file.lines.front().starts_with("// ")) << file.path << " has no comment on top";
+    EXPECT_NE(std::find(file.lines.begin(), file.lines.end(), "#pragma once"), file.lines.end())
+        << file.path << " has no #pragma once";
+  }
+}
+
+TEST(HouseRules, NoThreadIsDetached) {
+  ExpectNowhere(std::string(".det") + "ach()", "join it: std::jthread", /*cpp_only=*/true);
+}
+
+TEST(HouseRules, HeadersOpenNoNamespaces) {
+  for (const SourceFile& file : Tree().files()) {
+    if (!file.IsHeader()) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      EXPECT_FALSE(file.lines[i].starts_with("using namespace ")) << At(file, i + 1, "in a header");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace larder::architecture
