@@ -1,0 +1,76 @@
+#include "reflector/list_reader.h"
+
+#include <utility>
+
+#include "reflector/answer.h"
+
+namespace larder {
+namespace {
+
+// So much counts as progress even when no item is complete: large items on slow lines are not a
+// stall.
+constexpr size_t kProgressBytes = size_t{16} << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<ListReader>> ListReader::Open(HttpTransport& transport,
+                                                     const Request& request,
+                                                     const ReflectorOptions& options, Clock* clock,
+                                                     Recorder& recorder,
+                                                     const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(std::unique_ptr<BodyStream> stream, transport.Open(request, stop));
+  LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(*stream));
+  return std::unique_ptr<ListReader>(
+      new ListReader(std::move(stream), form == BodyForm::kProtobuf, options, clock, recorder));
+}
+
+ListReader::ListReader(std::unique_ptr<BodyStream> stream, bool protobuf,
+                       const ReflectorOptions& options, Clock* clock, Recorder& recorder)
+    : stream_(std::move(stream)),
+      protobuf_(protobuf),
+      clock_(clock),
+      stall_timeout_(options.list_stall_timeout),
+      recorder_(recorder),
+      json_(options.max_event_bytes, options.max_json_depth),
+      proto_(options.max_event_bytes) {}
+
+Result<std::string_view> ListReader::ReadPiece(const std::stop_token& stop) {
+  const Clock::Steady before = clock_->Now();
+  Result<std::string_view> piece = stream_->Read(stop, before + (stall_timeout_ - waited_));
+  waited_ += clock_->Now() - before;
+  if (!piece) return piece;
+  trickled_ += piece->size();
+  if (trickled_ >= kProgressBytes) {
+    waited_ = {};
+    trickled_ = 0;
+  } else if (!piece->empty() && waited_ >= stall_timeout_) {
+    return MakeError(ErrorCode::kTimeout, "the list has stalled: {} bytes in {} s", trickled_,
+                     std::chrono::duration_cast<std::chrono::seconds>(waited_).count());
+  }
+  const uint64_t wire = stream_->wire_bytes();
+  recorder_.Bytes(wire - std::exchange(wire_bytes_, wire), piece->size());
+  return piece;
+}
+
+Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token& stop) {
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(const ListSplitter::Step step,
+                            protobuf_ ? proto_.Next() : json_.Next());
+    if (step == ListSplitter::Step::kItem) {
+      waited_ = {};
+      return protobuf_ ? Entry(proto_.item()) : Entry(json_.item());
+    }
+    LARDER_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(stop));
+    if (piece.empty()) {
+      LARDER_RETURN_IF_ERROR(protobuf_ ? proto_.Finish() : json_.Finish());
+      return std::nullopt;
+    }
+    if (protobuf_) {
+      proto_.Feed(piece);
+    } else {
+      json_.Feed(piece);
+    }
+  }
+}
+
+}  // namespace larder

@@ -1,0 +1,61 @@
+// Reads one LIST answer as it arrives, entry by entry, in whichever form the server chose: JSON or
+// protobuf metadata.
+//
+// Memory is bounded by one piece of the body and one item. A list that stalls (no item and less
+// than 16 KiB in list_stall_timeout) is kTimeout; the time that the caller takes between calls does
+// not count.
+//
+//   LARDER_ASSIGN_OR_RETURN(auto reader, ListReader::Open(transport, request, options, clock,
+//   recorder, stop)); for (;;) {
+//     LARDER_ASSIGN_OR_RETURN(std::optional<ListReader::Entry> entry, reader->Next(stop));
+//     if (!entry) break;   // the list is whole: reader->head()
+//   }
+//
+// Not thread-safe. An entry is valid until the next call.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "client/transport.h"
+#include "reflector/list_splitter.h"
+#include "reflector/proto_list_splitter.h"
+#include "reflector/recorder.h"
+#include "reflector/reflector_options.h"
+
+namespace larder {
+
+class ListReader {
+ public:
+  // An item's JSON, or what protobuf metadata told of it.
+  using Entry = std::variant<std::string_view, ItemHead>;
+
+  static Result<std::unique_ptr<ListReader>> Open(HttpTransport& transport, const Request& request,
+                                                  const ReflectorOptions& options, Clock* clock,
+                                                  Recorder& recorder, const std::stop_token& stop);
+
+  // The next entry; nullopt once the list is whole.
+  Result<std::optional<Entry>> Next(const std::stop_token& stop);
+  const ListHead& head() const { return protobuf_ ? proto_.head() : json_.head(); }
+
+ private:
+  ListReader(std::unique_ptr<BodyStream> stream, bool protobuf, const ReflectorOptions& options,
+             Clock* clock, Recorder& recorder);
+  Result<std::string_view> ReadPiece(const std::stop_token& stop);
+
+  const std::unique_ptr<BodyStream> stream_;
+  const bool protobuf_;
+  Clock* const clock_;
+  const Clock::Steady::duration stall_timeout_;
+  Recorder& recorder_;
+  ListSplitter json_;
+  ProtoListSplitter proto_;
+  uint64_t wire_bytes_ = 0;
+  // Since the last progress: time waited for the network, and bytes.
+  Clock::Steady::duration waited_{};
+  size_t trickled_ = 0;
+};
+
+}  // namespace larder

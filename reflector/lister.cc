@@ -1,0 +1,235 @@
+#include "reflector/lister.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "reflector/object_fetcher.h"
+
+namespace larder {
+namespace {
+
+// How many keys of differing objects are held at most, whatever the size of the collection.
+constexpr size_t kMaxDiffering = 50'000;
+// Compared with more than this share differing, a list that has only begun is given up for the full
+// one.
+constexpr double kHopelessShare = 0.5;
+
+// What Object::Parse demands of names; here only protobuf metadata was read, and the name goes into
+// a path.
+bool UsableInKey(std::string_view name) {
+  return std::none_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+bool IsVersion(std::string_view version) {
+  return CompareResourceVersions(version, version).has_value();
+}
+
+}  // namespace
+
+Result<ListHead> SplitList(
+    std::string_view body, const ReflectorOptions& options,
+    const std::function<Result<void>(std::string_view, const ListHead&)>& visit) {
+  ListSplitter splitter(options.max_event_bytes, options.max_json_depth);
+  splitter.Feed(body);
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(const ListSplitter::Step step, splitter.Next());
+    if (step != ListSplitter::Step::kItem) break;
+    LARDER_RETURN_IF_ERROR(visit(splitter.item(), splitter.head()));
+  }
+  LARDER_RETURN_IF_ERROR(splitter.Finish());
+  return splitter.head();
+}
+
+Result<Lister::Outcome> Lister::Full(const Job& job, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const auto reader, Open(requests_.List(job.version), stop));
+  LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
+  LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
+  return Finish(job, reader->head());
+}
+
+Result<Lister::Outcome> Lister::Paged(const Job& job, const std::stop_token& stop) {
+  ListHead first;
+  std::string token;
+  bool begun = false;
+  do {
+    // An expired token is kGone here. The server offers another one with it, for a remainder that
+    // does not belong to the pages before: a cache must not use that, so the list is begun again by
+    // the caller.
+    LARDER_ASSIGN_OR_RETURN(const auto reader, Open(requests_.Page(job.version, token), stop));
+    if (!std::exchange(begun, true)) LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
+    LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
+    if (token.empty()) first = reader->head();
+    if (!token.empty() && token == reader->head().continue_token) {
+      return MakeError(ErrorCode::kProtocol, "the server sent the same page token twice");
+    }
+    token = reader->head().continue_token;
+  } while (!token.empty());
+  // All pages show the state of the first one.
+  return Finish(job, first);
+}
+
+Result<Lister::Outcome> Lister::Differential(const Job& job, const std::stop_token& stop) {
+  auto reader = Open(requests_.ListMetadata(job.version), stop);
+  if (!reader && reader.error().code == ErrorCode::kUnsupported) return Outcome{End::kTooMuch, {}};
+  if (!reader) return tl::unexpected(std::move(reader).error());
+  LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
+  LARDER_ASSIGN_OR_RETURN(const Compared compared, Compare(**reader, stop));
+  const size_t differing = compared.differing.size();
+  if (compared.too_much || (differing > options_.max_single_fetches &&
+                            static_cast<double>(differing) >
+                                options_.max_fetched_share * static_cast<double>(compared.seen))) {
+    return Outcome{End::kTooMuch, {}};
+  }
+  const ListHead head = (*reader)->head();
+  // Equal versions mean nothing on a server that lost some: found out before anything is fetched.
+  if (IsVersion(head.resource_version) &&
+      CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {
+    return Outcome{End::kRewound, head.resource_version};
+  }
+  LARDER_RETURN_IF_ERROR(FetchDiffering(compared.differing, stop));
+  return Finish(job, head);
+}
+
+Result<std::unique_ptr<ListReader>> Lister::Open(const Request& request,
+                                                 const std::stop_token& stop) {
+  in_body_ = false;
+  auto reader = ListReader::Open(transport_, request, options_, clock_, recorder_, stop);
+  in_body_ = reader.has_value();
+  return reader;
+}
+
+Result<void> Lister::ReadItems(ListReader& reader, const std::stop_token& stop) {
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
+    if (!entry) return {};
+    const auto* json = std::get_if<std::string_view>(&*entry);
+    if (json == nullptr) {
+      return MakeError(ErrorCode::kProtocol,
+                       "the server answered a list with protobuf, JSON was asked for");
+    }
+    LARDER_RETURN_IF_ERROR(TakeItem(*json, reader.head()));
+  }
+}
+
+Result<void> Lister::TakeItem(std::string_view json, const ListHead& head) {
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, Parse(json, head.ItemType(DefaultType())));
+  if (!shard_.Matches(object->ns(), object->uid())) return {};
+  return target_.ListItem(std::move(object));
+}
+
+Result<Lister::Compared> Lister::Compare(ListReader& reader, const std::stop_token& stop) {
+  Compared compared;
+  while (!compared.too_much) {
+    LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
+    if (!entry) break;
+    if (const auto* item = std::get_if<ItemHead>(&*entry)) {
+      LARDER_RETURN_IF_ERROR(CompareOne(*item, compared));
+      continue;
+    }
+    const std::string_view json = std::get<std::string_view>(*entry);
+    if (reader.head().kind != "PartialObjectMetadataList" || options_.metadata_only) {
+      // These are the objects themselves: nothing is left to fetch.
+      LARDER_RETURN_IF_ERROR(TakeItem(json, reader.head()));
+      continue;
+    }
+    LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, Object::Parse(json));
+    LARDER_RETURN_IF_ERROR(CompareOne(
+        {object->ns(), object->name(), object->uid(), object->resource_version()}, compared));
+  }
+  return compared;
+}
+
+Result<void> Lister::CompareOne(const ItemHead& item, Compared& compared) {
+  if (!shard_.Matches(item.ns, item.uid)) return {};
+  if (!UsableInKey(item.ns) || !UsableInKey(item.name)) {
+    return MakeError(ErrorCode::kProtocol,
+                     "an item's name or namespace holds '/' or control characters");
+  }
+  ++compared.seen;
+  ObjectKey key{std::string(item.ns), std::string(item.name)};
+  LARDER_ASSIGN_OR_RETURN(const bool unchanged,
+                          target_.ListItemUnchanged(key, item.uid, item.resource_version));
+  if (unchanged) {
+    recorder_.Unchanged();
+    return {};
+  }
+  compared.differing.push_back(std::move(key));
+  const size_t differing = compared.differing.size();
+  compared.too_much =
+      differing > kMaxDiffering ||
+      (differing > options_.max_single_fetches &&
+       static_cast<double>(differing) > kHopelessShare * static_cast<double>(compared.seen));
+  return {};
+}
+
+Result<void> Lister::FetchDiffering(const std::vector<ObjectKey>& keys,
+                                    const std::stop_token& stop) {
+  auto fetch = [this](const ObjectKey& key, const std::stop_token& token) {
+    return FetchOne(key, token);
+  };
+  auto deliver = [this](ObjectPtr object) -> Result<void> {
+    recorder_.Fetched();
+    // It may have been recreated under its name, with a uid of another shard.
+    if (!shard_.Matches(object->ns(), object->uid())) return {};
+    return target_.ListItem(std::move(object));
+  };
+  return FetchObjects(keys, options_.parallel_fetches, fetch, deliver, stop);
+}
+
+Result<ObjectPtr> Lister::FetchOne(const ObjectKey& key, const std::stop_token& stop) {
+  Result<Response> response = transport_.Do(requests_.ForObject(key), stop);
+  if (!response && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
+  if (!response) return tl::unexpected(std::move(response).error());
+  recorder_.Bytes(response->wire_bytes, response->body.size());
+  ObjectPtr object;
+  if (requests_.ForObjectIsList()) {
+    LARDER_RETURN_IF_ERROR(SplitList(
+        response->body, options_, [&](std::string_view json, const ListHead& head) -> Result<void> {
+          LARDER_ASSIGN_OR_RETURN(object, Parse(json, head.ItemType(DefaultType())));
+          return {};
+        }));
+  } else {
+    LARDER_ASSIGN_OR_RETURN(object, Parse(response->body, DefaultType()));
+  }
+  if (object && object->key() != key) {
+    return MakeError(ErrorCode::kProtocol, "asked for {}, the server sent {}", key.ToString(),
+                     object->key().ToString());
+  }
+  return object;
+}
+
+Result<ObjectPtr> Lister::Parse(std::string_view json, const TypeMeta& fallback) {
+  const Clock::Steady before = clock_->Now();
+  Result<ObjectPtr> object = Object::Parse(json, fallback);
+  if (!object) return object;
+  if (!IsVersion((*object)->resource_version())) {
+    return MakeError(ErrorCode::kProtocol, "object {} has no usable resourceVersion: '{}'",
+                     (*object)->key().ToString(), (*object)->resource_version());
+  }
+  recorder_.Object(clock_->Now() - before);
+  return object;
+}
+
+Result<Lister::Outcome> Lister::Finish(const Job& job, const ListHead& head) {
+  if (!IsVersion(head.resource_version)) {
+    return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'",
+                     head.resource_version);
+  }
+  NoteShard(head);
+  if (job.why != "rewound" && !job.cursor.empty() &&
+      CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {
+    return Outcome{End::kRewound, head.resource_version};
+  }
+  LARDER_RETURN_IF_ERROR(target_.EndList(head.resource_version));
+  in_body_ = false;
+  recorder_.ListDone(job.why, head.resource_version);
+  return Outcome{End::kDone, head.resource_version};
+}
+
+void Lister::NoteShard(const ListHead& head) {
+  if (!shard_.Empty()) recorder_.ShardedByServer(!head.shard_selector.empty());
+}
+
+}  // namespace larder

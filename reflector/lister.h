@@ -1,0 +1,105 @@
+// Reads a whole collection into the target: in one list, in pages, or by comparing metadata first.
+//
+// Each call is BeginList … EndList on the target, and EndList is reached only when the list arrived
+// whole and names a usable version. Any error leaves the list unfinished: nothing is swept, the
+// caller begins again.
+//
+//   auto outcome = lister.Full({.why = "first", .version = ""}, stop);
+//   if (outcome && outcome->end == Lister::End::kDone) Watch(outcome->version);
+//
+// Not thread-safe: the reflector's thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/transport.h"
+#include "reflector/list_reader.h"
+#include "reflector/recorder.h"
+#include "reflector/reflector_options.h"
+#include "reflector/requests.h"
+#include "reflector/shard_selector.h"
+#include "reflector/target.h"
+
+namespace larder {
+
+class Lister {
+ public:
+  struct Job {
+    std::string why;      // for the target: "first", "gone", "rewound"
+    std::string version;  // list at a state not older than this; empty: the newest
+    std::string cursor;   // what the target had; a list with a lower version is a rewound server
+  };
+  // How a list ended, where that is not an error.
+  enum class End {
+    kDone,     // complete and committed
+    kRewound,  // the server's version is lower than the cursor: list in full, trusting no equal
+               // version
+    kTooMuch,  // too many objects differ, or the server has no metadata lists: a full list is
+               // cheaper
+  };
+  struct Outcome {
+    End end = End::kDone;
+    std::string version;
+  };
+
+  Lister(const ReflectorOptions& options, Clock* clock, HttpTransport* transport, Target* target,
+         Recorder* recorder, const Requests* requests, const ShardSelector* shard)
+      : options_(options),
+        clock_(clock),
+        transport_(*transport),
+        target_(*target),
+        recorder_(*recorder),
+        requests_(*requests),
+        shard_(*shard) {}
+
+  Result<Outcome> Full(const Job& job, const std::stop_token& stop);
+  Result<Outcome> Paged(const Job& job, const std::stop_token& stop);
+  // The differential relist: all metadata, then single fetches of what differs.
+  Result<Outcome> Differential(const Job& job, const std::stop_token& stop);
+
+  // Did the last call fail after the server had begun to answer?
+  bool failed_in_body() const { return in_body_; }
+
+  // Reads one object's text, timed and counted. Also for watch events.
+  Result<ObjectPtr> Parse(std::string_view json, const TypeMeta& fallback);
+  TypeMeta DefaultType() const { return {options_.resource.ApiVersion(), options_.resource.kind}; }
+
+ private:
+  struct Compared {
+    std::vector<ObjectKey> differing;
+    size_t seen = 0;
+    bool too_much = false;
+  };
+
+  Result<std::unique_ptr<ListReader>> Open(const Request& request, const std::stop_token& stop);
+  Result<void> ReadItems(ListReader& reader, const std::stop_token& stop);
+  Result<void> TakeItem(std::string_view json, const ListHead& head);
+  Result<Compared> Compare(ListReader& reader, const std::stop_token& stop);
+  Result<void> CompareOne(const ItemHead& item, Compared& compared);
+  Result<void> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
+  Result<ObjectPtr> FetchOne(const ObjectKey& key, const std::stop_token& stop);
+  Result<Outcome> Finish(const Job& job, const ListHead& head);
+  void NoteShard(const ListHead& head);
+
+  const ReflectorOptions& options_;
+  Clock* const clock_;
+  HttpTransport& transport_;
+  Target& target_;
+  Recorder& recorder_;
+  const Requests& requests_;
+  const ShardSelector& shard_;
+  bool in_body_ = false;
+};
+
+// Splits a list answer that is in memory as a whole; visit(item) for each.
+Result<ListHead> SplitList(
+    std::string_view body, const ReflectorOptions& options,
+    const std::function<Result<void>(std::string_view, const ListHead&)>& visit);
+
+}  // namespace larder

@@ -1,0 +1,202 @@
+// The reflector's ways to read a whole collection.
+#include <spdlog/spdlog.h>
+
+#include <array>
+#include <utility>
+
+#include "reflector/reflector.h"
+
+namespace larder {
+namespace {
+
+using Order = std::array<FirstSync, 3>;
+
+// What is tried after what.
+Order StrategyOrder(FirstSync first) {
+  switch (first) {
+    case FirstSync::kPagedList:
+      return {FirstSync::kPagedList, FirstSync::kList, FirstSync::kWatchList};
+    case FirstSync::kWatchList:
+      return {FirstSync::kWatchList, FirstSync::kList, FirstSync::kPagedList};
+    default:
+      return {FirstSync::kList, FirstSync::kPagedList, FirstSync::kWatchList};
+  }
+}
+
+// So often a way to list may fail in mid-answer before the next one is tried.
+constexpr int kFailuresPerStrategy = 2;
+
+constexpr std::chrono::seconds kTooLargeWait(1);
+
+}  // namespace
+
+FirstSync Reflector::Strategy() const { return StrategyOrder(options_.first_sync)[strategy_]; }
+
+// Goes on to the next way to list; false when all were tried in a row.
+bool Reflector::NextStrategy() {
+  strategy_ = (strategy_ + 1) % StrategyOrder(options_.first_sync).size();
+  list_failures_ = 0;
+  return ++strategies_declined_ % StrategyOrder(options_.first_sync).size() != 0;
+}
+
+Reflector::State Reflector::ListState() const {
+  return Strategy() == FirstSync::kWatchList ? State::kStreamingList : State::kListing;
+}
+
+Reflector::State Reflector::BeginListing(std::string why, std::string version) {
+  list_why_ = std::move(why);
+  list_version_ = std::move(version);
+  return ListState();
+}
+
+Reflector::State Reflector::List() {
+  const Lister::Job job{list_why_, list_version_, cursor_};
+  const Result<Lister::Outcome> outcome =
+      Strategy() == FirstSync::kPagedList ? lister_.Paged(job, token_) : lister_.Full(job, token_);
+  if (!outcome) return ListFailed(outcome.error(), State::kListing);
+  if (outcome->end == Lister::End::kRewound) return BeginListing("rewound", "");
+  return ListDone(outcome->version);
+}
+
+Reflector::State Reflector::Relist() {
+  const Result<Lister::Outcome> outcome =
+      lister_.Differential({list_why_, list_version_, cursor_}, token_);
+  if (!outcome) return ListFailed(outcome.error(), State::kRelisting);
+  switch (outcome->end) {
+    case Lister::End::kDone:
+      return ListDone(outcome->version);
+    case Lister::End::kRewound:
+      return BeginListing("rewound", "");
+    case Lister::End::kTooMuch:
+      break;
+  }
+  spdlog::info("{}: too much differs for a relist by metadata, listing in full", options_.name);
+  return BeginListing(list_why_, list_version_);
+}
+
+Reflector::State Reflector::ListDone(const std::string& version) {
+  spdlog::info("{}: listed ({}) at version {}", options_.name, list_why_, version);
+  cursor_ = version;
+  list_unfinished_ = false;
+  list_failures_ = too_large_ = 0;
+  strategies_declined_ = 0;
+  recorder_.Synced();
+  recorder_.Healthy();
+  return State::kWatching;
+}
+
+Reflector::State Reflector::ListFailed(const Error& error, State again) {
+  stream_.reset();
+  if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
+  const std::string_view reason = larder::ToString(error.code);
+  switch (error.code) {
+    case ErrorCode::kGone:
+    case ErrorCode::kVersionTooLarge:
+      if (!list_version_.empty()) {
+        const bool retry = error.code == ErrorCode::kVersionTooLarge && too_large_++ == 0;
+        recorder_.Restart(reason);
+        if (retry) return WaitThen(again, kTooLargeWait);
+        list_version_.clear();
+        return again;
+      }
+      break;
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kInvalid:
+    case ErrorCode::kInvalidArgument:
+      spdlog::info("{}: the server declines this way to list: {}", options_.name, error.ToString());
+      if (again != State::kRelisting && NextStrategy()) return ListState();
+      return Fail(error, ListState(), reason);
+    case ErrorCode::kUnauthorized:
+    case ErrorCode::kForbidden:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kTooManyRequests:
+    case ErrorCode::kCancelled:
+      return Fail(error, again, reason);
+    default:
+      break;
+  }
+  // A way to list that keeps breaking off may be too much for this server or this line.
+  const bool counts = lister_.failed_in_body() || error.code != ErrorCode::kUnavailable;
+  if (again == State::kRelisting) return Fail(error, again, reason);
+  if (counts && ++list_failures_ >= kFailuresPerStrategy) NextStrategy();
+  return Fail(error, ListState(), reason);
+}
+
+Reflector::State Reflector::StreamList() {
+  Result<std::unique_ptr<WatchStream>> stream =
+      WatchStream::Open(transport_, requests_.WatchList(), options_, clock_, recorder_, token_);
+  if (!stream) return ListFailed(stream.error(), State::kStreamingList);
+  stream_ = *std::move(stream);
+  recorder_.WatchOpened();
+  const Result<std::optional<std::string>> version = ReadInitialEvents();
+  if (version && *version) return ListDone(**version);
+  // Whatever happened to the stream, a plain list is the way out, at once; only the target's own
+  // failures, refused rights and a stop are not the stream's fault.
+  stream_.reset();
+  if (!version) {
+    const ErrorCode code = version.error().code;
+    if (target_.TakeFailed()) return Fail(version.error(), State::kStarting, "target");
+    if (code == ErrorCode::kCancelled || code == ErrorCode::kUnauthorized ||
+        code == ErrorCode::kForbidden || code == ErrorCode::kTooManyRequests) {
+      return Fail(version.error(), State::kStreamingList, larder::ToString(code));
+    }
+    recorder_.Failed(version.error());
+  }
+  recorder_.Restart("watchlist");
+  spdlog::info("{}: no streaming list ({}), listing", options_.name,
+               version ? "closed or not supported" : version.error().ToString());
+  const bool more = NextStrategy();
+  return more ? ListState() : WaitThen(ListState(), backoff_.Next(clock_->Now()));
+}
+
+// The version of the bookmark that ends the initial events; nullopt when it will not come.
+Result<std::optional<std::string>> Reflector::ReadInitialEvents() {
+  LARDER_RETURN_IF_ERROR(target_.BeginList(list_why_));
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(const std::optional<WatchEvent> event,
+                            stream_->Next(token_, clock_->Now() + options_.list_stall_timeout));
+    if (!event) return std::nullopt;
+    recorder_.Event(event->type);
+    if (event->type != WatchEvent::Type::kBookmark) {
+      LARDER_RETURN_IF_ERROR(TakeInitialEvent(*event));
+      continue;
+    }
+    LARDER_ASSIGN_OR_RETURN(const Bookmark bookmark, ParseBookmark(event->object));
+    // A server that does not know sendInitialEvents ignores it and sends its ordinary bookmarks.
+    if (!bookmark.initial_events_end) return std::nullopt;
+    recorder_.Bookmark();
+    if (!CompareResourceVersions(bookmark.resource_version, bookmark.resource_version)) {
+      return MakeError(ErrorCode::kProtocol,
+                       "the initial events end without a usable version: '{}'",
+                       bookmark.resource_version);
+    }
+    if (CompareResourceVersions(bookmark.resource_version, cursor_).value_or(1) < 0 &&
+        list_why_ != "rewound") {
+      return MakeError(ErrorCode::kProtocol, "the initial events end at {}, below the cursor {}",
+                       bookmark.resource_version, cursor_);
+    }
+    LARDER_RETURN_IF_ERROR(target_.EndList(bookmark.resource_version));
+    recorder_.ListDone(list_why_, bookmark.resource_version);
+    return bookmark.resource_version;
+  }
+}
+
+// Initial events are not in the order of versions, so none of them moves the cursor: they are items
+// of a list.
+Result<void> Reflector::TakeInitialEvent(const WatchEvent& event) {
+  switch (event.type) {
+    case WatchEvent::Type::kError:
+      return tl::unexpected(ErrorFromStatus(event.object));
+    case WatchEvent::Type::kDeleted:
+      // A server whose cache lags may send changes before the end of the initial events. An item
+      // cannot be taken back, so that list is given up.
+      return MakeError(ErrorCode::kUnsupported, "an object was deleted during the streaming list");
+    default:
+      break;
+  }
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse(event.object, lister_.DefaultType()));
+  if (!shard_.Matches(object->ns(), object->uid())) return {};
+  return target_.ListItem(std::move(object));
+}
+
+}  // namespace larder

@@ -1,0 +1,158 @@
+// The reflector's watch: events from the cursor on, and every way in which a watch can end.
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "reflector/reflector.h"
+
+namespace larder {
+namespace {
+
+constexpr std::chrono::seconds kTooLargeWait(1);
+
+EventType ToEventType(WatchEvent::Type type) {
+  switch (type) {
+    case WatchEvent::Type::kAdded:
+      return EventType::kAdded;
+    case WatchEvent::Type::kModified:
+      return EventType::kModified;
+    default:
+      return EventType::kDeleted;
+  }
+}
+
+}  // namespace
+
+Reflector::State Reflector::Watch() {
+  if (!stream_) {
+    const Result<void> opened = OpenWatch();
+    if (!opened) return WatchFailed(opened.error());
+  }
+  // An event, a bookmark or the opening of the stream: what its silence is measured from.
+  Clock::Steady heard_at = clock_->Now();
+  for (;;) {
+    const Result<std::optional<WatchEvent>> event =
+        stream_->Next(token_, heard_at + options_.silent_timeout);
+    if (!event && event.error().code == ErrorCode::kTimeout) {
+      spdlog::warn(
+          "{}: no event and no bookmark for {} s, checking the server", options_.name,
+          std::chrono::duration_cast<std::chrono::seconds>(options_.silent_timeout).count());
+      recorder_.Restart("silent");
+      stream_.reset();
+      return State::kChecking;
+    }
+    if (!event) return WatchFailed(event.error());
+    if (!*event) return WatchClosed();
+    const Result<Heard> heard = TakeEvent(**event);
+    if (!heard) return WatchFailed(heard.error());
+    if (*heard == Heard::kRewound) {
+      recorder_.Restart("older bookmark");
+      stream_.reset();
+      return State::kChecking;
+    }
+    heard_at = clock_->Now();
+  }
+}
+
+Result<void> Reflector::OpenWatch() {
+  LARDER_ASSIGN_OR_RETURN(stream_, WatchStream::Open(transport_, requests_.Watch(cursor_), options_,
+                                                     clock_, recorder_, token_));
+  recorder_.WatchOpened();
+  recorder_.Synced();
+  recorder_.Healthy();
+  return {};
+}
+
+Result<Reflector::Heard> Reflector::TakeEvent(const WatchEvent& event) {
+  recorder_.Event(event.type);
+  switch (event.type) {
+    case WatchEvent::Type::kError:
+      return tl::unexpected(ErrorFromStatus(event.object));
+    case WatchEvent::Type::kBookmark:
+      return TakeBookmark(event.object);
+    default:
+      LARDER_RETURN_IF_ERROR(TakeObject(event));
+  }
+  gone_ = too_large_ = 0;
+  return Heard::kFine;
+}
+
+Result<Reflector::Heard> Reflector::TakeBookmark(std::string_view json) {
+  LARDER_ASSIGN_OR_RETURN(const Bookmark bookmark, ParseBookmark(json));
+  const std::optional<int> order = CompareResourceVersions(bookmark.resource_version, cursor_);
+  if (!order) {
+    return MakeError(ErrorCode::kProtocol, "a bookmark without a usable version: '{}'",
+                     bookmark.resource_version);
+  }
+  recorder_.Bookmark();
+  // A server never goes back behind the version that it was asked for, unless it lost its newest
+  // state.
+  if (*order < 0) return Heard::kRewound;
+  if (*order > 0) {
+    LARDER_RETURN_IF_ERROR(target_.Bookmark(bookmark.resource_version));
+    cursor_ = bookmark.resource_version;
+    recorder_.Version(cursor_);
+  }
+  gone_ = too_large_ = 0;
+  return Heard::kFine;
+}
+
+Result<void> Reflector::TakeObject(const WatchEvent& event) {
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse(event.object, lister_.DefaultType()));
+  const std::string version(object->resource_version());
+  if (shard_.Matches(object->ns(), object->uid())) {
+    LARDER_RETURN_IF_ERROR(target_.Event(ToEventType(event.type), std::move(object)));
+  }
+  // An event that repeats an old version is the target's to judge; here it must not move the cursor
+  // back.
+  if (CompareResourceVersions(version, cursor_).value_or(1) > 0) {
+    cursor_ = version;
+    recorder_.Version(cursor_);
+  }
+  return {};
+}
+
+Reflector::State Reflector::WatchClosed() {
+  const bool too_short =
+      !stream_->heard() && clock_->Now() - stream_->opened_at() < options_.short_watch;
+  stream_.reset();
+  if (too_short) {
+    return Fail({ErrorCode::kUnavailable, "the server closed the watch at once", {}, {}},
+                State::kWatching, "short");
+  }
+  recorder_.Restart("closed");
+  return State::kWatching;
+}
+
+Reflector::State Reflector::WatchFailed(const Error& error) {
+  stream_.reset();
+  if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
+  const std::string_view reason = larder::ToString(error.code);
+  switch (error.code) {
+    case ErrorCode::kGone:
+      spdlog::info("{}: version {} has expired, relisting", options_.name, cursor_);
+      list_why_ = "gone";
+      list_version_ = cursor_;
+      // A server that expires what it just listed would otherwise be asked for lists without a
+      // pause.
+      if (gone_++ > 0) return Fail(error, State::kRelisting, reason);
+      recorder_.Restart(reason);
+      return State::kRelisting;
+    case ErrorCode::kVersionTooLarge:
+      recorder_.Restart(reason);
+      if (too_large_++ == 0) return WaitThen(State::kWatching, kTooLargeWait);
+      list_why_ = "too large";
+      list_version_.clear();
+      return State::kRelisting;
+    case ErrorCode::kInvalid:
+    case ErrorCode::kInvalidArgument:
+      // The server does not understand the version (or the selector, and then the list says so).
+      list_why_ = "refused";
+      list_version_.clear();
+      return Fail(error, State::kRelisting, reason);
+    default:
+      return Fail(error, State::kWatching, reason);
+  }
+}
+
+}  // namespace larder

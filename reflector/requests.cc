@@ -1,0 +1,131 @@
+#include "reflector/requests.h"
+
+namespace larder {
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kPartial =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+constexpr std::string_view kPartialList =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+constexpr std::string_view kProtobufPartialList =
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+}  // namespace
+
+Request Requests::Base() const {
+  Request request;
+  request.path = options_.resource.Path(options_.ns);
+  request.timeout = options_.request_timeout;
+  return request;
+}
+
+void Requests::AddSelectors(Request& request) const {
+  auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) request.query.emplace_back(name, text);
+  };
+  add("labelSelector", options_.label_selector);
+  add("fieldSelector", options_.field_selector);
+  add("shardSelector", options_.shard_selector);
+}
+
+std::string Requests::ObjectAccept() const {
+  return std::string(options_.metadata_only ? kPartial : kJson);
+}
+
+std::string Requests::ListAccept() const {
+  return std::string(options_.metadata_only ? kPartialList : kJson);
+}
+
+Request Requests::List(std::string_view version) const {
+  Request request = Base();
+  request.accept = ListAccept();
+  AddSelectors(request);
+  if (!version.empty()) request.query.emplace_back("resourceVersion", version);
+  return request;
+}
+
+Request Requests::Page(std::string_view version, std::string_view continue_token) const {
+  Request request = Base();
+  request.accept = ListAccept();
+  AddSelectors(request);
+  request.query.emplace_back("limit", std::to_string(options_.page_size));
+  if (!continue_token.empty()) {
+    request.query.emplace_back("continue", continue_token);
+  } else if (version == "0") {
+    // With any other version a limit would go to etcd and might not find it.
+    request.query.emplace_back("resourceVersion", version);
+  }
+  return request;
+}
+
+Request Requests::ListMetadata(std::string_view version) const {
+  Request request = List(version);
+  request.accept = fmt::format("{},{},{}", kProtobufPartialList, kPartialList, kJson);
+  return request;
+}
+
+Request Requests::CurrentVersion() const {
+  Request request = Base();
+  request.accept = fmt::format("{},{}", kPartialList, kJson);
+  // A label selector could make the server search the whole collection for one match. A field
+  // selector stays: it may be what the caller's rights depend on.
+  if (!options_.field_selector.empty()) {
+    request.query.emplace_back("fieldSelector", options_.field_selector);
+  }
+  request.query.emplace_back("limit", "1");
+  return request;
+}
+
+Request Requests::Watch(std::string_view version) {
+  Request request = Base();
+  request.accept = ObjectAccept();
+  request.accept_gzip = false;
+  std::uniform_int_distribution<int64_t> draw(options_.watch_timeout_min.count(),
+                                              options_.watch_timeout_max.count());
+  request.query = {{"watch", "true"},
+                   {"allowWatchBookmarks", "true"},
+                   {"timeoutSeconds", std::to_string(draw(random_))}};
+  AddSelectors(request);
+  if (!version.empty()) request.query.emplace_back("resourceVersion", version);
+  return request;
+}
+
+Request Requests::WatchList() {
+  Request request = Watch(options_.first_list_from_cache ? "0" : "");
+  request.query.emplace_back("sendInitialEvents", "true");
+  request.query.emplace_back("resourceVersionMatch", "NotOlderThan");
+  return request;
+}
+
+bool Requests::ForObjectIsList() const {
+  return !options_.label_selector.empty() || !options_.field_selector.empty();
+}
+
+Request Requests::ForObject(const ObjectKey& key) const {
+  Request request = Base();
+  if (!ForObjectIsList()) {
+    request.path = options_.resource.Path(key.ns, key.name);
+    request.accept = ObjectAccept();
+    return request;
+  }
+  request.path = options_.resource.Path(key.ns);
+  request.accept = ListAccept();
+  std::string fields = "metadata.name=" + key.name;
+  if (!options_.field_selector.empty()) fields += "," + options_.field_selector;
+  if (!options_.label_selector.empty()) {
+    request.query.emplace_back("labelSelector", options_.label_selector);
+  }
+  request.query.emplace_back("fieldSelector", fields);
+  return request;
+}
+
+Request Requests::KubeSystem() const {
+  Request request;
+  request.path = "/api/v1/namespaces/kube-system";
+  request.accept = fmt::format("{},{}", kPartial, kJson);
+  request.timeout = options_.request_timeout;
+  return request;
+}
+
+}  // namespace larder

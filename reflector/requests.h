@@ -1,0 +1,51 @@
+// The requests a reflector sends: one function per row of the protocol, all parameters in one
+// place.
+//
+// Immutable but for the random watch time-out; used from the reflector's thread, ForObject from
+// any.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "client/transport.h"
+#include "reflector/reflector_options.h"
+#include "schema/object.h"
+
+namespace larder {
+
+class Requests {
+ public:
+  Requests(const ReflectorOptions& options, uint64_t seed) : options_(options), random_(seed) {}
+
+  // Everything, in one answer. `version` empty: the newest state; else a state that is not older.
+  Request List(std::string_view version) const;
+  // One page. The continue token carries the version, so nothing else may be sent beside it.
+  Request Page(std::string_view version, std::string_view continue_token) const;
+  // Only metadata, as protobuf where the server can, as JSON where it cannot.
+  Request ListMetadata(std::string_view version) const;
+  // The collection's current version: one object at most.
+  Request CurrentVersion() const;
+  Request Watch(std::string_view version);
+  // A watch that begins with the whole collection as ADDED events.
+  Request WatchList();
+  // One object. With a selector it is a list of at most one, so that the server decides whether it
+  // still belongs.
+  Request ForObject(const ObjectKey& key) const;
+  bool ForObjectIsList() const;
+  // The namespace whose UID names the cluster.
+  Request KubeSystem() const;
+
+ private:
+  Request Base() const;
+  void AddSelectors(Request& request) const;
+  std::string ObjectAccept() const;
+  std::string ListAccept() const;
+
+  const ReflectorOptions& options_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace larder

@@ -1,0 +1,113 @@
+#include "reflector/watch_event.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "client/transport.h"
+#include "reflector/json_span.h"
+#include "schema/json_parser.h"
+
+namespace larder {
+namespace {
+
+namespace sj = simdjson::ondemand;
+
+constexpr std::array<std::string_view, kWatchEventTypes> kNames = {"ADDED", "MODIFIED", "DELETED",
+                                                                   "BOOKMARK", "ERROR"};
+// A buffer that grew for one huge event is given back.
+constexpr size_t kKeptBytes = size_t{1} << 20;
+// How much of a line that nobody understands goes into a message.
+constexpr size_t kShownBytes = 60;
+
+tl::unexpected<Error> Refuse(std::string_view what, std::string_view line) {
+  // Only printable ASCII: the line is whatever a peer sent.
+  std::string shown;
+  for (const char c : line.substr(0, kShownBytes)) shown += c >= 0x20 && c < 0x7f ? c : '?';
+  return MakeError(ErrorCode::kProtocol, "watch event refused: {} (it begins with '{}')", what,
+                   shown);
+}
+
+}  // namespace
+
+std::string_view ToString(WatchEvent::Type type) { return kNames[static_cast<size_t>(type)]; }
+
+Result<WatchEvent> WatchLineParser::Parse(std::string_view line) {
+  if (!IsOneJsonContainer(line, max_depth_ + 1)) {
+    return Refuse("not one JSON object, or nested too deeply", line);
+  }
+  if (padded_.capacity() > kKeptBytes && line.size() < kKeptBytes) std::string().swap(padded_);
+  padded_.reserve(line.size() + simdjson::SIMDJSON_PADDING);
+  padded_.assign(line);
+
+  ParserLease parser(padded_.size());
+  sj::document document;
+  if (parser->iterate(padded_.data(), padded_.size(), padded_.capacity()).get(document)) {
+    return Refuse("not JSON, or not UTF-8", line);
+  }
+  sj::object top;
+  if (document.get_object().get(top)) return Refuse("not a JSON object", line);
+  std::string type;
+  WatchEvent event;
+  for (auto field : top) {
+    std::string_view key;
+    if (field.unescaped_key().get(key)) return Refuse("not JSON", line);
+    if (key == "type") {
+      std::string_view text;
+      if (field.value().get_string().get(text)) return Refuse("its type is not text", line);
+      type = text;
+    } else if (key == "object") {
+      sj::object object;
+      if (field.value().get_object().get(object) || object.raw_json().get(event.object)) {
+        return Refuse("its object is not a JSON object", line);
+      }
+    }
+  }
+  if (event.object.empty()) return Refuse("it has no object", line);
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == type) {
+      event.type = static_cast<WatchEvent::Type>(i);
+      return event;
+    }
+  }
+  return Refuse("its type is not known", line);
+}
+
+Result<Bookmark> ParseBookmark(std::string_view object) {
+  const simdjson::padded_string padded(object);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  std::string_view version;
+  if (parser.parse(padded).get(root) ||
+      root.at_pointer("/metadata/resourceVersion").get_string().get(version) || version.empty()) {
+    return MakeError(ErrorCode::kProtocol, "a bookmark without resourceVersion");
+  }
+  Bookmark bookmark{std::string(version), false};
+  std::string_view end;
+  if (!root.at_pointer("/metadata/annotations/k8s.io~1initial-events-end").get_string().get(end)) {
+    bookmark.initial_events_end = end == "true";
+  }
+  return bookmark;
+}
+
+Error ErrorFromStatus(std::string_view status_json) {
+  const simdjson::padded_string padded(status_json);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  int64_t code = 0;
+  if (parser.parse(padded).get(root) || root["code"].get_int64().get(code) || code < 400 ||
+      code > 599) {
+    code = 500;
+  }
+  Error error = ErrorFromResponse(static_cast<int>(code), {}, status_json);
+  int64_t seconds = 0;
+  if (!error.retry_after && !root["details"]["retryAfterSeconds"].get_int64().get(seconds) &&
+      seconds > 0) {
+    error.retry_after = std::chrono::seconds(std::min<int64_t>(seconds, 600));
+  }
+  return error;
+}
+
+}  // namespace larder

@@ -1,0 +1,53 @@
+// One line of a watch stream, taken apart: `{"type":"ADDED","object":{…}}`.
+//
+// ParseWatchLine finds the type and the object's text without decoding the object. Refused with
+// kProtocol: what is not one JSON object, invalid UTF-8, nesting past `max_depth`, a missing type
+// or object, a type that is not known. The text is a view into the parser's buffer, valid until its
+// next use.
+//
+//   WatchLineParser parser(1000);
+//   Result<WatchEvent> event = parser.Parse(line);
+//   if (event && event->type == WatchEvent::Type::kBookmark) ParseBookmark(event->object);
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace larder {
+
+struct WatchEvent {
+  enum class Type { kAdded, kModified, kDeleted, kBookmark, kError };
+  Type type = Type::kAdded;
+  std::string_view object;
+};
+inline constexpr size_t kWatchEventTypes = 5;
+// "ADDED", as on the wire.
+std::string_view ToString(WatchEvent::Type type);
+
+class WatchLineParser {
+ public:
+  explicit WatchLineParser(uint32_t max_depth) : max_depth_(max_depth) {}
+  Result<WatchEvent> Parse(std::string_view line);
+
+ private:
+  const uint32_t max_depth_;
+  std::string padded_;  // the line, with room behind it for simdjson
+};
+
+struct Bookmark {
+  std::string resource_version;
+  // The bookmark that ends the initial events of a streaming list.
+  bool initial_events_end = false;
+};
+// A bookmark's object has a resourceVersion and no name, so it is not an Object.
+Result<Bookmark> ParseBookmark(std::string_view object);
+
+// The Error that the Status of an ERROR event stands for.
+Error ErrorFromStatus(std::string_view status_json);
+
+}  // namespace larder
