@@ -1,0 +1,123 @@
+// Decoded objects in memory, above the store: recently used ones stay, the rest is one read away on
+// disk.
+//
+// It only ever forgets: eviction (byte budget, object limit) and TTL drop an object to disk, never
+// lose it. It never serves what the store does not hold:
+//  1. An entry is the newest committed version of its key. A commit takes its keys out before it
+//  writes
+//     (BeginCommit) and puts the new versions in after (EndCommit); between the two nobody can fill
+//     them in.
+//  2. Every entry knows the commit it is from at the latest (`sequence`). A reader with a snapshot
+//  takes it
+//     only when that is not newer than the snapshot; so an index read and the object read beside it
+//     agree.
+//
+// Thread-safe, sharded; a hit takes a shared lock only (eviction is CLOCK, an approximation of LRU
+// that does not write on a hit more than one flag).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/clock.h"
+#include "schema/object.h"
+#include "storage/collection.h"
+
+namespace larder {
+
+struct HotTierOptions {
+  size_t max_bytes = size_t{24} << 20;
+  size_t max_objects = 0;            // 0: only the bytes count
+  std::chrono::milliseconds ttl{0};  // 0: no TTL
+  Clock* clock = RealClock();
+};
+
+class HotTier {
+ public:
+  explicit HotTier(const HotTierOptions& options);
+
+  // The newest version, or null: not here, not "not there". With `at_most`, only a version no newer
+  // than that commit.
+  ObjectPtr Get(CollectionId collection, const ObjectKey& key, uint64_t at_most = UINT64_MAX);
+
+  // Reading what was not here: take a ticket, read the store, offer the object. It is kept unless a
+  // commit touched the key's shard meanwhile.
+  struct Ticket {
+    uint64_t shard_epoch = 0;
+    uint64_t sequence = 0;
+  };
+  Ticket BeginFill(CollectionId collection, const ObjectKey& key) const;
+  void Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket);
+
+  // A commit: BeginCommit, then the store's write, then EndCommit with what is now stored (null:
+  // deleted). After a failed write, EndCommit with no object: the keys are simply not here any
+  // more.
+  struct Change {
+    ObjectKey key;
+    ObjectPtr object;
+  };
+  void BeginCommit(CollectionId collection, const std::vector<Change>& changes);
+  void EndCommit(CollectionId collection, const std::vector<Change>& changes, bool committed);
+  // The last commit that is visible: a snapshot's own number is taken before the snapshot is.
+  uint64_t sequence() const { return sequence_.load(std::memory_order_acquire); }
+
+  void DropCollection(CollectionId collection);
+
+  struct Stats {
+    uint64_t hits = 0, misses = 0, evictions = 0, expired = 0;
+    size_t bytes = 0, objects = 0;
+  };
+  Stats GetStats() const;
+
+ private:
+  static constexpr size_t kShards = 16;
+
+  // How a key is named here: collection, namespace and name in one string.
+  struct Entry {
+    std::string name;
+    ObjectPtr object;
+    uint64_t sequence = 0;
+    size_t bytes = 0;
+    Clock::Steady expires;
+    std::atomic<bool> used{true};
+  };
+  using Entries = std::list<Entry>;
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const;
+  };
+  struct alignas(64) Shard {
+    mutable std::shared_mutex mutex;
+    Entries entries;  // in the order of the clock's hand
+    std::unordered_map<std::string_view, Entries::iterator, NameHash, std::equal_to<>> by_name;
+    Entries::iterator hand = entries.end();
+    std::unordered_set<std::string> pending;  // keys of a commit under way
+    uint64_t epoch = 0;                       // counts commits that touched this shard
+    size_t bytes = 0;
+    std::atomic<uint64_t> hits{0}, misses{0};
+    uint64_t evictions = 0, expired = 0;
+  };
+
+  static void AppendName(std::string& name, CollectionId collection, const ObjectKey& key);
+  static std::string NameOf(CollectionId collection, const ObjectKey& key);
+  Shard& ShardOf(std::string_view name) const;
+  void Insert(Shard& shard, std::string name, ObjectPtr object, uint64_t sequence);
+  void Erase(Shard& shard, Entries::iterator entry);
+  void Shrink(Shard& shard);
+
+  const HotTierOptions options_;
+  std::atomic<uint64_t> sequence_{0};
+  mutable std::array<Shard, kShards> shards_;
+};
+
+}  // namespace larder

@@ -1,0 +1,50 @@
+// What an index is over: a label, a field path declared as text, or a user's function with a
+// version.
+//
+//   IndexDefinition::ByField("node", "spec.nodeName");
+//   IndexDefinition::ByLabel("app");
+//   IndexDefinition::ByFunction("owner", 2, [](const Object& pod) { return OwnerNames(pod); });
+//
+// An object may have any number of values. definition() is stored with the index: when it changes
+// (another path, a raised version), the index is built anew. A function must give the same values
+// for the same object, always.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "schema/field_path.h"
+#include "schema/object.h"
+
+namespace larder {
+
+using IndexFunction = std::function<std::vector<std::string>(const Object&)>;
+
+class IndexDefinition {
+ public:
+  static Result<IndexDefinition> ByField(std::string name, std::string_view path);
+  // Named after the label unless `name` is given.
+  static IndexDefinition ByLabel(std::string label, std::string name = {});
+  static IndexDefinition ByFunction(std::string name, int version, IndexFunction function);
+
+  const std::string& name() const { return name_; }
+  const std::string& definition() const { return definition_; }
+  // The label or the path that it is over; empty otherwise. For the planner.
+  const std::string& label() const { return label_; }
+  const std::string& path() const { return path_; }
+
+  // Sorted, without repetitions.
+  std::vector<std::string> Values(const Object& object) const;
+
+ private:
+  std::string name_;
+  std::string definition_;
+  std::string label_;
+  std::string path_;
+  IndexFunction function_;
+};
+
+}  // namespace larder

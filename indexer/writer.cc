@@ -1,0 +1,104 @@
+// Indexer::Writer: the write path of a collection.
+#include <algorithm>
+
+#include "indexer/indexer.h"
+
+namespace larder {
+
+Indexer::Writer::Writer(Indexer* indexer)
+    : indexer_(indexer), lock_(indexer->write_mutex_), transaction_(indexer->store_->Begin()) {}
+
+Indexer::Writer::~Writer() = default;
+
+Result<ObjectPtr> Indexer::Writer::Current(const ObjectKey& key) {
+  const auto staged = staged_at_.find(key.ToString());
+  if (staged != staged_at_.end()) return staged_[staged->second].object;
+  const CollectionId collection = indexer_->collection_.id;
+  if (ObjectPtr object = indexer_->hot_->Get(collection, key)) return object;
+  auto object = indexer_->store_->Get(collection, key);
+  if (!object && object.error().code == ErrorCode::kNotFound) return ObjectPtr();
+  return object;
+}
+
+void Indexer::Writer::StageIndexes(const Object* old, const Object* now, const ObjectKey& key) {
+  const CollectionId collection = indexer_->collection_.id;
+  const bool same_uid = old && now && old->uid() == now->uid();
+  for (const LivePtr& index : indexer_->AllLive()) {
+    std::vector<std::string> before, after;
+    if (old) before = index->definition.Values(*old);
+    if (now) after = index->definition.Values(*now);
+    for (const std::string& value : before) {
+      if (!std::binary_search(after.begin(), after.end(), value)) {
+        transaction_.DeleteIndexKey(collection, index->id, value, key);
+      }
+    }
+    for (const std::string& value : after) {
+      // A key that stands already, with this uid, need not be written again. While the index is
+      // being built it may not stand yet, so write it anyway.
+      if (same_uid && index->ready && std::binary_search(before.begin(), before.end(), value))
+        continue;
+      transaction_.PutIndexKey(collection, index->id, value, key, now->uid());
+    }
+  }
+}
+
+Result<Indexer::Change> Indexer::Writer::Upsert(const ObjectPtr& object,
+                                                const EncodedObject& encoded, bool known_absent) {
+  Change change;
+  if (!known_absent) {
+    LARDER_ASSIGN_OR_RETURN(change.old, Current(encoded.key));
+  }
+  if (change.old) {
+    const auto order =
+        CompareResourceVersions(object->resource_version(), change.old->resource_version());
+    const bool same = change.old->resource_version() == object->resource_version() &&
+                      change.old->uid() == object->uid();
+    if (same || (order && *order < 0)) return Change{};
+  }
+  change.outcome = !change.old                          ? Outcome::kAdded
+                   : change.old->uid() == object->uid() ? Outcome::kUpdated
+                                                        : Outcome::kRecreated;
+  transaction_.PutObject(indexer_->collection_.id, encoded);
+  StageIndexes(change.old.get(), object.get(), encoded.key);
+  const auto [at, fresh] = staged_at_.emplace(encoded.key.ToString(), staged_.size());
+  if (fresh) {
+    staged_.push_back({encoded.key, object});
+  } else {
+    staged_[at->second].object = object;
+  }
+  return change;
+}
+
+Result<Indexer::Change> Indexer::Writer::Delete(const ObjectKey& key, std::string_view uid,
+                                                std::string_view resource_version) {
+  Change change;
+  LARDER_ASSIGN_OR_RETURN(change.old, Current(key));
+  if (!change.old) return Change{};
+  const auto order = CompareResourceVersions(resource_version, change.old->resource_version());
+  const bool another = !uid.empty() && change.old->uid() != uid;
+  if (another && (!order || *order < 0)) return Change{};
+  change.outcome = Outcome::kDeleted;
+  transaction_.DeleteObject(indexer_->collection_.id, key);
+  StageIndexes(change.old.get(), nullptr, key);
+  const auto [at, fresh] = staged_at_.emplace(key.ToString(), staged_.size());
+  if (fresh) {
+    staged_.push_back({key, nullptr});
+  } else {
+    staged_[at->second].object = nullptr;
+  }
+  return change;
+}
+
+void Indexer::Writer::SetCursor(const Cursor& cursor) {
+  transaction_.SetCursor(indexer_->collection_.id, cursor);
+}
+
+Result<void> Indexer::Writer::Commit(Durability durability) {
+  const CollectionId collection = indexer_->collection_.id;
+  indexer_->hot_->BeginCommit(collection, staged_);
+  auto outcome = indexer_->store_->Commit(std::move(transaction_), durability);
+  indexer_->hot_->EndCommit(collection, staged_, outcome.has_value());
+  return outcome;
+}
+
+}  // namespace larder
