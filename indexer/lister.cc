@@ -21,7 +21,7 @@ Result<ObjectKey> ParseToken(const std::string& token) {
 
 }  // namespace
 
-Lister::Plan Lister::Choose(const ListOptions& options) const {
+Lister::Plan Lister::Choose(const Query& options) const {
   if (options.index) return {options.index};
   const auto ready = indexer_->Progress();
   const auto is_ready = [&](const std::string& name) {
@@ -48,7 +48,7 @@ Lister::Plan Lister::Choose(const ListOptions& options) const {
   return {};
 }
 
-Result<std::string> Lister::Explain(const ListOptions& options) const {
+Result<std::string> Lister::Explain(const Query& options) const {
   const Plan plan = Choose(options);
   std::string out;
   if (plan.index) {
@@ -63,7 +63,7 @@ Result<std::string> Lister::Explain(const ListOptions& options) const {
   return out;
 }
 
-Result<void> Lister::ForEach(const ListOptions& options, const Store::ObjectVisitor& visit) const {
+Result<void> Lister::ForEach(const Query& options, const Store::ObjectVisitor& visit) const {
   LARDER_ASSIGN_OR_RETURN(const ObjectKey after, ParseToken(options.continue_token));
   const Indexer::View view = indexer_->TakeView();
   size_t given = 0;
@@ -94,8 +94,8 @@ Result<void> Lister::ForEach(const ListOptions& options, const Store::ObjectVisi
   return outcome;
 }
 
-Result<ListPage> Lister::List(const ListOptions& options) const {
-  ListPage page;
+Result<QueryPage> Lister::List(const Query& options) const {
+  QueryPage page;
   LARDER_RETURN_IF_ERROR(ForEach(options, [&](const ObjectPtr& object) {
     page.objects.push_back(object);
     return true;
@@ -108,7 +108,7 @@ Result<ListPage> Lister::List(const ListOptions& options) const {
   return page;
 }
 
-Result<size_t> Lister::Count(const ListOptions& options) const {
+Result<size_t> Lister::Count(const Query& options) const {
   size_t count = 0;
   LARDER_RETURN_IF_ERROR(ForEach(options, [&](const ObjectPtr&) {
     ++count;

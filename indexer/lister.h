@@ -18,7 +18,7 @@
 
 namespace larder {
 
-struct ListOptions {
+struct Query {
   std::string ns;  // empty: all
   LabelSelector labels;
   FieldSelector fields;
@@ -28,7 +28,7 @@ struct ListOptions {
   std::string continue_token;                                // of the page before
 };
 
-struct ListPage {
+struct QueryPage {
   std::vector<ObjectPtr> objects;
   std::string continue_token;  // empty: this was the last page
 };
@@ -38,19 +38,19 @@ class Lister {
   explicit Lister(const Indexer* indexer) : indexer_(indexer) {}
 
   Result<ObjectPtr> Get(const ObjectKey& key) const { return indexer_->GetByKey(key); }
-  Result<ListPage> List(const ListOptions& options) const;
+  Result<QueryPage> List(const Query& options) const;
   // One at a time, without holding the list; the visitor returns false to stop. limit and token are
   // honoured.
-  Result<void> ForEach(const ListOptions& options, const Store::ObjectVisitor& visit) const;
-  Result<size_t> Count(const ListOptions& options) const;
+  Result<void> ForEach(const Query& options, const Store::ObjectVisitor& visit) const;
+  Result<size_t> Count(const Query& options) const;
   // "index node=node-1, then labels app=web" or "scan of namespace default".
-  Result<std::string> Explain(const ListOptions& options) const;
+  Result<std::string> Explain(const Query& options) const;
 
  private:
   struct Plan {
     std::optional<std::pair<std::string, std::string>> index;
   };
-  Plan Choose(const ListOptions& options) const;
+  Plan Choose(const Query& options) const;
 
   const Indexer* indexer_;
 };
