@@ -8,8 +8,8 @@
 // Thread-safe: any thread may call; the calls block the caller only and end within a second when
 // `stop` is requested.
 //
-//   Transport transport(config);
-//   auto stream = transport.Open({.path = "/api/v1/pods", .query = {{"watch", "true"}}}, stop);
+//   auto transport = MakeTransport(config);
+//   auto stream = (*transport)->Open({.path = "/api/v1/pods", .query = {{"watch", "true"}}}, stop);
 //   for (;;) {
 //     Result<std::string_view> piece = (*stream)->Read(stop, deadline);
 //     if (!piece || piece->empty()) break;   // error, or the clean end
@@ -84,7 +84,11 @@ class HttpTransport {
                                                    const std::stop_token& stop) = 0;
 };
 
-// The real one.
-Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config);
+// The real one. Do() shares connections (HTTP/2 where the server has it); each Open() has a
+// connection to itself, so that a paused stream holds nobody else back. At most config.qps requests
+// a second; after a 401 a rotated or plugin-made credential is renewed and the request sent once
+// more. Deadlines are on `clock`.
+Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config,
+                                                     Clock* clock = RealClock());
 
 }  // namespace larder

@@ -1,0 +1,146 @@
+#include "client/discovery_documents.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "schema/object.h"
+
+namespace larder {
+namespace {
+
+Json ParseObject(std::string_view text) {
+  Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return document.is_object() ? document : Json::object();
+}
+
+// The lookups below take any JSON and find nothing where the shape is another.
+std::string Text(const Json& object, const char* name) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+const Json& Member(const Json& object, const char* name) {
+  static const Json kNothing = nullptr;
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(name);
+  return found != object.end() ? *found : kNothing;
+}
+
+const Json& List(const Json& object, const char* name) {
+  static const Json kEmpty = Json::array();
+  const Json& found = Member(object, name);
+  return found.is_array() ? found : kEmpty;
+}
+
+std::vector<std::string> Texts(const Json& object, const char* name) {
+  std::vector<std::string> result;
+  for (const Json& item : List(object, name)) {
+    if (item.is_string()) result.push_back(item.get<std::string>());
+  }
+  return result;
+}
+
+ApiResource ReadAggregatedResource(const Json& entry, const std::string& group,
+                                   const std::string& version, bool preferred) {
+  ApiResource api;
+  api.resource = {group, version, Text(entry, "resource"),
+                  Text(Member(entry, "responseKind"), "kind"),
+                  Text(entry, "scope") == "Namespaced"};
+  api.singular = Text(entry, "singularResource");
+  api.short_names = Texts(entry, "shortNames");
+  api.verbs = Texts(entry, "verbs");
+  api.categories = Texts(entry, "categories");
+  for (const Json& sub : List(entry, "subresources")) {
+    api.subresources.push_back(Text(sub, "subresource"));
+  }
+  api.preferred = preferred;
+  return api;
+}
+
+}  // namespace
+
+bool ApiResource::HasVerb(std::string_view verb) const {
+  return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
+}
+
+std::string DocumentKind(std::string_view json) { return Text(ParseObject(json), "kind"); }
+
+Result<std::vector<ApiResource>> ParseAggregatedDiscovery(std::string_view json) {
+  const Json document = ParseObject(json);
+  if (Text(document, "kind") != "APIGroupDiscoveryList") {
+    return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIGroupDiscoveryList");
+  }
+  std::vector<ApiResource> result;
+  for (const Json& item : List(document, "items")) {
+    const std::string group = Text(Member(item, "metadata"), "name");
+    bool preferred = true;
+    for (const Json& version : List(item, "versions")) {
+      const std::string name = Text(version, "version");
+      for (const Json& entry : List(version, "resources")) {
+        ApiResource api = ReadAggregatedResource(entry, group, name, preferred);
+        if (!name.empty() && !api.resource.resource.empty()) result.push_back(std::move(api));
+      }
+      preferred = false;
+    }
+  }
+  return result;
+}
+
+Result<std::vector<GroupVersion>> ParseGroupVersions(std::string_view json) {
+  const Json document = ParseObject(json);
+  const std::string kind = Text(document, "kind");
+  std::vector<GroupVersion> result;
+  if (kind == "APIVersions") {
+    for (const std::string& version : Texts(document, "versions")) {
+      result.push_back({"", version, result.empty()});
+    }
+    return result;
+  }
+  if (kind != "APIGroupList") {
+    return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIGroupList");
+  }
+  for (const Json& group : List(document, "groups")) {
+    const std::string preferred = Text(Member(group, "preferredVersion"), "version");
+    for (const Json& version : List(group, "versions")) {
+      const std::string name = Text(version, "version");
+      if (!name.empty()) result.push_back({Text(group, "name"), name, name == preferred});
+    }
+  }
+  return result;
+}
+
+Result<std::vector<ApiResource>> ParseResourceList(std::string_view json, const GroupVersion& of) {
+  const Json document = ParseObject(json);
+  if (Text(document, "kind") != "APIResourceList") {
+    return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIResourceList");
+  }
+  std::vector<ApiResource> result;
+  std::vector<std::pair<std::string, std::string>> subresources;
+  for (const Json& entry : List(document, "resources")) {
+    const std::string name = Text(entry, "name");
+    if (name.empty()) continue;
+    if (const size_t slash = name.find('/'); slash != std::string::npos) {
+      subresources.emplace_back(name.substr(0, slash), name.substr(slash + 1));
+      continue;
+    }
+    const Json& namespaced = Member(entry, "namespaced");
+    ApiResource api;
+    api.resource = {of.group, of.version, name, Text(entry, "kind"),
+                    namespaced.is_boolean() && namespaced.get<bool>()};
+    api.singular = Text(entry, "singularName");
+    api.short_names = Texts(entry, "shortNames");
+    api.verbs = Texts(entry, "verbs");
+    api.categories = Texts(entry, "categories");
+    api.preferred = of.preferred;
+    result.push_back(std::move(api));
+  }
+  for (const auto& [parent, sub] : subresources) {
+    for (ApiResource& api : result) {
+      if (api.resource.resource == parent) api.subresources.push_back(sub);
+    }
+  }
+  return result;
+}
+
+}  // namespace larder

@@ -1,0 +1,257 @@
+#include "client/event_recorder.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "client/timestamp.h"
+
+namespace larder {
+namespace {
+
+constexpr size_t kMaxMessageBytes = 1024;  // the server's limit
+constexpr int kMaxAttempts = 5;
+constexpr std::chrono::seconds kFirstRetry{1};
+constexpr double kRefillPerSecond = 1.0 / 300;
+constexpr int kObjectBurst = 25;
+
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+// Cuts at a character's beginning, so that what is left is still UTF-8.
+std::string Cut(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end));
+}
+
+const char* LevelName(EventLevel level) {
+  return level == EventLevel::kWarning ? "Warning" : "Normal";
+}
+
+EventRecorder::Options Complete(EventRecorder::Options options) {
+  if (options.instance.empty()) options.instance = HostName();
+  return options;
+}
+
+Resource EventResource(EventRecorder::Api api) {
+  const bool core = api == EventRecorder::Api::kCoreV1;
+  return {core ? "" : "events.k8s.io", "v1", "events", "Event", true};
+}
+
+}  // namespace
+
+struct EventRecorder::Series {
+  std::string key;
+  Json about;  // ObjectReference
+  std::string ns;
+  std::string object_name;
+  EventLevel level = EventLevel::kNormal;
+  std::string reason;
+  std::string message;
+  std::string action;
+  Clock::Wall first;
+  Clock::Wall last;
+  int64_t count = 0;       // of the whole series
+  int64_t added = 0;       // of them not yet written
+  std::string event_name;  // once written
+};
+
+EventRecorder::EventRecorder(HttpTransport& transport, Options options)
+    : client_(transport),
+      options_(Complete(std::move(options))),
+      resource_(EventResource(options_.api)) {
+  writer_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+}
+
+EventRecorder::~EventRecorder() {
+  writer_.request_stop();
+  writer_.join();
+}
+
+void EventRecorder::Event(const Object& about, EventLevel level, std::string_view reason,
+                          std::string_view message, std::string_view action) {
+  const Clock::Wall now = options_.clock->WallNow();
+  auto series = std::make_shared<Series>();
+  series->about = {{"apiVersion", about.api_version()},
+                   {"kind", about.kind()},
+                   {"namespace", about.ns()},
+                   {"name", about.name()},
+                   {"uid", about.uid()},
+                   {"resourceVersion", about.resource_version()}};
+  series->ns = about.ns().empty() ? "default" : std::string(about.ns());
+  series->object_name = std::string(about.name());
+  series->level = level;
+  series->reason = std::string(reason);
+  series->message = Cut(message, kMaxMessageBytes);
+  series->action = std::string(action.empty() ? reason : action);
+  series->first = series->last = now;
+  series->count = 1;
+  // Joined by a character that is in none of them.
+  series->key = fmt::format("{}\x1f{}\x1f{}\x1f{}\x1f{}\x1f{}", about.uid(), about.kind(),
+                            about.key().ToString(), LevelName(level), reason, series->message);
+
+  std::lock_guard lock(mutex_);
+  if (const auto waiting = pending_.find(series->key); waiting != pending_.end()) {
+    ++waiting->second->count;
+    waiting->second->last = now;
+    return;
+  }
+  if (queue_.size() >= options_.max_pending) {
+    ++dropped_;
+    return;
+  }
+  pending_.emplace(series->key, series);
+  queue_.push_back(std::move(series));
+  changed_.notify_all();
+}
+
+bool EventRecorder::Flush(Clock::Steady deadline, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!queue_.empty() || writing_) {
+    if (options_.clock->Now() >= deadline) return false;
+    if (!options_.clock->WaitUntil(lock, changed_, deadline, stop)) return false;
+  }
+  return true;
+}
+
+void EventRecorder::Run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (queue_.empty()) {
+      options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), stop);
+      continue;
+    }
+    // From here on only this thread knows it.
+    const SeriesPtr series = queue_.front();
+    pending_.erase(series->key);
+    queue_.pop_front();
+    writing_ = true;
+    lock.unlock();
+    WriteWithRetry(series, stop);
+    lock.lock();
+    writing_ = false;
+    changed_.notify_all();
+  }
+  dropped_ += queue_.size();
+}
+
+bool EventRecorder::MayWrite(const std::string& object) {
+  // Starting over forgets who was noisy; that is better than growing.
+  if (limiters_.size() >= options_.max_remembered) limiters_.clear();
+  auto& limiter = limiters_[object];
+  if (limiter == nullptr) {
+    limiter = std::make_unique<QpsLimiter>(kRefillPerSecond, kObjectBurst, options_.clock);
+  }
+  return limiter->TryAccept();
+}
+
+void EventRecorder::Remember(const SeriesPtr& series) {
+  if (const auto known = by_key_.find(series->key); known != by_key_.end()) {
+    remembered_.erase(known->second);
+    by_key_.erase(known);
+  }
+  remembered_.push_front(series);
+  by_key_.emplace(series->key, remembered_.begin());
+  if (remembered_.size() > options_.max_remembered) {
+    by_key_.erase(remembered_.back()->key);
+    remembered_.pop_back();
+  }
+}
+
+void EventRecorder::WriteWithRetry(const SeriesPtr& series, const std::stop_token& stop) {
+  const std::string object =
+      series->about["kind"].get<std::string>() + "/" + series->ns + "/" + series->object_name;
+  if (!MayWrite(object)) {
+    ++dropped_;
+    return;
+  }
+  if (const auto known = by_key_.find(series->key); known != by_key_.end()) {
+    const Series& before = **known->second;
+    series->added = series->count;
+    series->count += before.count;
+    series->first = before.first;
+    series->event_name = before.event_name;
+  }
+  auto pause = kFirstRetry;
+  for (int attempt = 1;; ++attempt, pause *= 2) {
+    const Result<void> result = Write(*series, stop);
+    if (result) {
+      ++written_;
+      Remember(series);
+      return;
+    }
+    if (!result.error().IsRetryable() || attempt == kMaxAttempts ||
+        !options_.clock->SleepFor(result.error().retry_after.value_or(pause), stop)) {
+      ++dropped_;
+      spdlog::warn("event {} about {} was not written: {}", series->reason, object,
+                   result.error().ToString());
+      return;
+    }
+  }
+}
+
+Result<void> EventRecorder::Write(Series& series, const std::stop_token& stop) {
+  if (!series.event_name.empty()) {
+    Result<ObjectPtr> patched = client_.Patch(resource_, {series.ns, series.event_name},
+                                              PatchType::kJsonMerge, CountPatch(series), {}, stop);
+    if (patched) return {};
+    // The server forgets events after an hour: then this is a new one.
+    if (patched.error().code != ErrorCode::kNotFound) {
+      return tl::unexpected(std::move(patched).error());
+    }
+    series.first = series.last;
+    series.count = series.added;
+  }
+  const auto stamp = series.last.time_since_epoch().count();
+  series.event_name = fmt::format("{}.{:x}", series.object_name, stamp);
+  Result<ObjectPtr> created = client_.Create(resource_, NewEvent(series), {}, stop);
+  if (created) return {};
+  series.event_name.clear();
+  return tl::unexpected(std::move(created).error());
+}
+
+Json EventRecorder::NewEvent(const Series& series) const {
+  Json event = {{"apiVersion", resource_.ApiVersion()},
+                {"kind", "Event"},
+                {"metadata", {{"name", series.event_name}, {"namespace", series.ns}}},
+                {"type", LevelName(series.level)},
+                {"reason", series.reason}};
+  if (options_.api == Api::kCoreV1) {
+    event["involvedObject"] = series.about;
+    event["message"] = series.message;
+    event["source"] = {{"component", options_.component}, {"host", options_.instance}};
+    event["firstTimestamp"] = FormatTime(series.first);
+    event["lastTimestamp"] = FormatTime(series.last);
+    event["count"] = series.count;
+    event["reportingComponent"] = options_.component;
+    event["reportingInstance"] = options_.instance;
+  } else {
+    event["regarding"] = series.about;
+    event["note"] = series.message;
+    event["action"] = series.action;
+    event["eventTime"] = FormatMicroTime(series.first);
+    event["reportingController"] = options_.component;
+    event["reportingInstance"] = options_.instance;
+    // The server accepts a series from its second occurrence on.
+    if (series.count > 1) {
+      event["series"] = {{"count", series.count},
+                         {"lastObservedTime", FormatMicroTime(series.last)}};
+    }
+  }
+  return event;
+}
+
+Json EventRecorder::CountPatch(const Series& series) const {
+  if (options_.api == Api::kCoreV1) {
+    return {{"count", series.count}, {"lastTimestamp", FormatTime(series.last)}};
+  }
+  return {
+      {"series", {{"count", series.count}, {"lastObservedTime", FormatMicroTime(series.last)}}}};
+}
+
+}  // namespace larder

@@ -1,0 +1,39 @@
+// A token bucket for requests: `qps` a second on average, `burst` at once, as client-go's
+// flowcontrol limiter.
+//
+// Thread-safe. Whoever comes is given a place in line at once, so that waiters go in the order they
+// came.
+//
+//   QpsLimiter limiter(50, 100, RealClock());
+//   if (!limiter.Wait(stop)) return cancelled;
+#pragma once
+
+#include <mutex>
+#include <stop_token>
+
+#include "base/clock.h"
+
+namespace larder {
+
+class QpsLimiter {
+ public:
+  // qps <= 0: no limit. A burst below 1 counts as 1.
+  QpsLimiter(double qps, int burst, Clock* clock);
+
+  // Waits for its turn; false when a stop was requested first (the turn is given back).
+  bool Wait(const std::stop_token& stop);
+  // Takes a token if there is one now.
+  bool TryAccept();
+
+ private:
+  void Refill();  // REQUIRES: mutex_ held
+
+  const double qps_;
+  const double burst_;
+  Clock* const clock_;
+  std::mutex mutex_;
+  double tokens_;  // below zero: so many are promised to waiters
+  Clock::Steady filled_at_;
+};
+
+}  // namespace larder

@@ -1,0 +1,39 @@
+// The parts of an API server's URL, and the escaping of what is put behind it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace larder {
+
+struct ServerUrl {
+  std::string scheme;     // "https" or "http"
+  std::string host;       // IPv6 addresses in brackets
+  std::string port;       // always there: "443" where the URL named none
+  std::string base_path;  // in front of /api, without a slash at the end; usually empty
+
+  // 127.0.0.0/8, ::1 or localhost: the only hosts that plain http may go to.
+  bool IsLoopback() const;
+  // "host:port".
+  std::string Authority() const { return host + ":" + port; }
+};
+
+// kInvalidArgument on other schemes, a missing host, and on user names, queries and fragments,
+// which have no place here.
+Result<ServerUrl> ParseServerUrl(std::string_view text);
+
+// Percent-encodes what would end or change a path: '?', '#', '%', spaces, control characters, and
+// bytes above 127.
+std::string EscapePath(std::string_view path);
+
+// Percent-encodes all but unreserved characters.
+std::string EscapeComponent(std::string_view text);
+
+// "a=1&b=x%20y", with everything but unreserved characters encoded; empty for no parameters.
+std::string EncodeQuery(const std::vector<std::pair<std::string, std::string>>& query);
+
+}  // namespace larder

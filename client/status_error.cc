@@ -1,0 +1,120 @@
+// ErrorFromResponse: what a Kubernetes Status means to a caller.
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "client/transport.h"
+#include "schema/object.h"
+
+namespace larder {
+namespace {
+
+constexpr std::chrono::milliseconds kMaxRetryAfter = std::chrono::minutes(10);
+constexpr size_t kMaxMessageBytes = 2048;
+
+std::string Text(const Json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+bool HasVersionTooLargeCause(const Json& status) {
+  const auto details = status.find("details");
+  if (details == status.end() || !details->is_object()) return false;
+  const auto causes = details->find("causes");
+  if (causes == details->end() || !causes->is_array()) return false;
+  return std::any_of(causes->begin(), causes->end(), [](const Json& cause) {
+    return cause.is_object() && Text(cause, "reason") == "ResourceVersionTooLarge";
+  });
+}
+
+ErrorCode CodeFor(int status, const std::string& reason, const Json& document) {
+  if (reason == "Expired" || reason == "Gone") return ErrorCode::kGone;
+  switch (status) {
+    case 400:
+      return ErrorCode::kInvalidArgument;
+    case 401:
+      return ErrorCode::kUnauthorized;
+    case 403:
+      return ErrorCode::kForbidden;
+    case 404:
+      return ErrorCode::kNotFound;
+    case 405:
+    case 406:
+    case 415:
+      return ErrorCode::kUnsupported;
+    case 408:
+      return ErrorCode::kTimeout;
+    case 409:
+      return reason == "AlreadyExists" ? ErrorCode::kAlreadyExists : ErrorCode::kConflict;
+    case 410:
+      return ErrorCode::kGone;
+    case 422:
+      return ErrorCode::kInvalid;
+    case 429:
+      return ErrorCode::kTooManyRequests;
+    case 504:
+      return HasVersionTooLargeCause(document) ? ErrorCode::kVersionTooLarge
+                                               : ErrorCode::kUnavailable;
+    default:
+      return status >= 500 ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument;
+  }
+}
+
+std::optional<std::chrono::milliseconds> Seconds(int64_t seconds) {
+  if (seconds < 0) return std::nullopt;
+  const int64_t limit = std::chrono::duration_cast<std::chrono::seconds>(kMaxRetryAfter).count();
+  return std::chrono::seconds(std::min(seconds, limit));
+}
+
+std::optional<std::chrono::milliseconds> RetryAfter(
+    const std::map<std::string, std::string>& headers, const Json& document) {
+  const auto header = headers.find("retry-after");
+  if (header != headers.end()) {
+    const std::string& text = header->second;
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    int64_t seconds = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    // More digits than fit is still a number: the longest wait that we accept.
+    if (digits && code == std::errc::result_out_of_range) return kMaxRetryAfter;
+    if (digits && code == std::errc()) return Seconds(seconds);
+  }
+  const auto details = document.find("details");
+  if (details == document.end() || !details->is_object()) return std::nullopt;
+  const auto field = details->find("retryAfterSeconds");
+  if (field == details->end() || !field->is_number_integer()) return std::nullopt;
+  const auto seconds = field->get<int64_t>();
+  return seconds > 0 ? Seconds(seconds) : std::nullopt;
+}
+
+std::string Printable(std::string_view text) {
+  std::string out(text.substr(0, kMaxMessageBytes));
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return out;
+}
+
+}  // namespace
+
+Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
+                        std::string_view body) {
+  Json document = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const bool is_status = document.is_object() && Text(document, "kind") == "Status";
+  if (!is_status) document = Json::object();
+
+  Error error;
+  error.code = CodeFor(status, Text(document, "reason"), document);
+  error.retry_after = RetryAfter(headers, document);
+  const std::string message = Text(document, "message");
+  if (!message.empty()) {
+    error.message = fmt::format("{} (HTTP {})", Printable(message), status);
+  } else if (body.empty()) {
+    error.message = fmt::format("HTTP {}", status);
+  } else {
+    error.message = fmt::format("HTTP {}: {}", status, Printable(body.substr(0, 200)));
+  }
+  if (is_status) error.status_json = std::string(body);
+  return error;
+}
+
+}  // namespace larder

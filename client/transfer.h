@@ -1,0 +1,93 @@
+// One request on its way: where the network thread puts the answer and the caller takes it.
+//
+// The network thread calls OnHeader, OnBody and Finish; the caller's thread waits in WaitForHeaders
+// and Take. Between them is a buffer with a limit. When it is full, a pausable transfer asks
+// libcurl to pause (TCP then holds the server back), and Take says when it is time to go on; one
+// that shares its connection with others must not pause, so there the limit is the most that the
+// whole answer may have.
+//
+// Thread-safe. Invariants, under mutex_: 1. once finished_, nothing is added. 2. paused_ only while
+// libcurl holds the transfer back, and whoever clears it posts a Resume to the loop. 3. status_ and
+// headers_ do not change after headers_done_, so the caller reads them without the lock.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace larder {
+
+// The libcurl handle and what it points to. Lives in easy_handle.h; only the network thread uses it
+// once it was added.
+struct EasyHandle;
+
+class Transfer {
+ public:
+  struct Limits {
+    size_t max_buffer_bytes = size_t{1} << 20;
+    size_t max_header_bytes = size_t{256} << 10;
+    bool pausable = true;
+  };
+
+  Transfer(Clock* clock, Limits limits);
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  // --- The network thread ---
+  enum class Accepted { kYes, kPause, kAbort };
+  // A header line with its line end. False: too much, abort.
+  bool OnHeader(std::string_view line);
+  Accepted OnBody(std::string_view bytes);
+  // The end; without an error a clean one. Only the first call counts.
+  void Finish(std::optional<Error> error);
+  std::unique_ptr<EasyHandle> easy;
+
+  // --- The caller's thread ---
+  // Until the headers of the final answer are there. kTimeout, kCancelled, or how the transfer
+  // failed.
+  Result<void> WaitForHeaders(const std::stop_token& stop, Clock::Steady deadline);
+  int status() const { return status_; }
+  const std::map<std::string, std::string>& headers() const { return headers_; }
+  struct Taken {
+    bool end = false;     // the clean end: `into` is empty
+    bool resume = false;  // the transfer was paused: post a Resume
+  };
+  // Replaces `into` by all that has arrived, waiting for the first byte of it.
+  Result<Taken> Take(std::string& into, const std::stop_token& stop, Clock::Steady deadline);
+  uint64_t wire_bytes() const;
+
+ private:
+  // Until there is something to take, or without `spare` until the headers are there. When nothing
+  // comes for a while the memory of the buffer and of `spare` is given back.
+  Result<void> WaitWhileIdle(std::unique_lock<std::mutex>& lock, std::string* spare,
+                             const std::stop_token& stop, Clock::Steady deadline);
+
+  Clock* const clock_;
+  const Limits limits_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  int status_ = 0;
+  std::map<std::string, std::string> headers_;
+  size_t header_bytes_ = 0;
+  bool headers_done_ = false;
+  std::string buffer_;
+  uint64_t wire_bytes_ = 0;
+  bool paused_ = false;
+  bool finished_ = false;
+  std::optional<Error> error_;
+  // Why a callback aborted; what libcurl then reports would only say that it was aborted.
+  std::optional<Error> abort_reason_;
+};
+
+}  // namespace larder

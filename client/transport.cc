@@ -1,0 +1,224 @@
+#include "client/transport.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "client/credential_source.h"
+#include "client/curl_loop.h"
+#include "client/easy_handle.h"
+#include "client/inflater.h"
+#include "client/qps_limiter.h"
+#include "client/server_url.h"
+#include "client/transfer.h"
+
+namespace larder {
+namespace {
+
+constexpr size_t kInflatedPieceBytes = size_t{256} << 10;
+constexpr size_t kMaxErrorBodyBytes = size_t{1} << 20;
+constexpr size_t kMaxPathInLog = 300;
+
+// Ends the transfer when its owner goes.
+class RunningTransfer {
+ public:
+  RunningTransfer(std::shared_ptr<CurlLoop> loop, std::shared_ptr<Transfer> transfer)
+      : loop_(std::move(loop)), transfer_(std::move(transfer)) {
+    loop_->Add(transfer_);
+  }
+  ~RunningTransfer() { loop_->Cancel(transfer_); }
+  RunningTransfer(const RunningTransfer&) = delete;
+  RunningTransfer& operator=(const RunningTransfer&) = delete;
+
+  Transfer* operator->() const { return transfer_.get(); }
+  // As Transfer::Take; true at the clean end.
+  Result<bool> Take(std::string& into, const std::stop_token& stop, Clock::Steady deadline) {
+    LARDER_ASSIGN_OR_RETURN(const Transfer::Taken taken, transfer_->Take(into, stop, deadline));
+    if (taken.resume) loop_->Resume(transfer_);
+    return taken.end;
+  }
+
+ private:
+  const std::shared_ptr<CurlLoop> loop_;
+  const std::shared_ptr<Transfer> transfer_;
+};
+
+// The body of an answer, unpacked where it is packed.
+class CurlBodyStream final : public BodyStream {
+ public:
+  explicit CurlBodyStream(std::unique_ptr<RunningTransfer> transfer)
+      : transfer_(std::move(transfer)) {}
+
+  // Looks at the headers, which must be there.
+  Result<void> Start() {
+    const auto found = headers().find("content-encoding");
+    if (found == headers().end() || found->second == "identity") return {};
+    if (found->second != "gzip") {
+      return MakeError(ErrorCode::kProtocol, "the answer's encoding '{}' was not asked for",
+                       found->second.substr(0, 40));
+    }
+    inflater_ = std::make_unique<Inflater>();
+    return {};
+  }
+
+  int status() const override { return (*transfer_)->status(); }
+  const std::map<std::string, std::string>& headers() const override {
+    return (*transfer_)->headers();
+  }
+  uint64_t wire_bytes() const override { return (*transfer_)->wire_bytes(); }
+
+  Result<std::string_view> Read(const std::stop_token& stop, Clock::Steady deadline) override {
+    if (inflater_ == nullptr) {
+      LARDER_RETURN_IF_ERROR(transfer_->Take(received_, stop, deadline));
+      return received_;
+    }
+    for (;;) {
+      if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
+      LARDER_ASSIGN_OR_RETURN(const size_t produced,
+                              inflater_->Produce(inflated_, kInflatedPieceBytes));
+      if (produced > 0) return inflated_;
+      LARDER_ASSIGN_OR_RETURN(const bool end, transfer_->Take(received_, stop, deadline));
+      if (end && !inflater_->AtMemberEnd()) {
+        return MakeError(ErrorCode::kUnavailable, "the answer ended in the middle of its gzip");
+      }
+      if (end) return std::string_view();
+      inflater_->Feed(received_);
+    }
+  }
+
+ private:
+  const std::unique_ptr<RunningTransfer> transfer_;
+  std::unique_ptr<Inflater> inflater_;
+  std::string received_;
+  std::string inflated_;
+};
+
+// Reads to the end. More than `max_bytes` is an error, or where `cut` is set left out.
+Result<std::string> ReadAll(BodyStream& stream, size_t max_bytes, bool cut,
+                            const std::stop_token& stop, Clock::Steady deadline) {
+  std::string body;
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(const std::string_view piece, stream.Read(stop, deadline));
+    if (piece.empty()) return body;
+    if (body.size() + piece.size() > max_bytes) {
+      if (cut) return body;
+      return MakeError(ErrorCode::kProtocol,
+                       "the answer is larger than the {} bytes that the request allows", max_bytes);
+    }
+    body += piece;
+  }
+}
+
+class CurlTransport final : public HttpTransport {
+ public:
+  CurlTransport(ClientConfig config, ServerUrl url, std::shared_ptr<CurlLoop> loop, Clock* clock)
+      : config_(std::move(config)),
+        url_(std::move(url)),
+        loop_(std::move(loop)),
+        clock_(clock),
+        credentials_(config_, clock),
+        limiter_(config_.qps, config_.burst, clock) {}
+  ~CurlTransport() override { loop_->Shutdown(); }
+
+  Result<Response> Do(const Request& request, const std::stop_token& stop) override {
+    const Clock::Steady deadline = clock_->Now() + request.timeout;
+    LARDER_ASSIGN_OR_RETURN(auto stream, Start(request, Channel::kShared, stop, deadline));
+    LARDER_ASSIGN_OR_RETURN(std::string body, ReadAll(*stream, request.max_response_bytes,
+                                                      /*cut=*/false, stop, deadline));
+    return Response{stream->status(), stream->headers(), std::move(body), stream->wire_bytes()};
+  }
+
+  Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                           const std::stop_token& stop) override {
+    return Start(request, Channel::kOwn, stop, clock_->Now() + request.timeout);
+  }
+
+ private:
+  // Sends the request, once more with a new credential after a 401, and returns when it succeeded.
+  Result<std::unique_ptr<BodyStream>> Start(const Request& request, Channel channel,
+                                            const std::stop_token& stop, Clock::Steady deadline) {
+    if (!limiter_.Wait(stop)) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
+    for (int attempt = 0;; ++attempt) {
+      LARDER_ASSIGN_OR_RETURN(const auto credential, credentials_.Get(stop));
+      auto stream = Send(request, *credential, channel, stop, deadline);
+      const bool refused = !stream && stream.error().code == ErrorCode::kUnauthorized;
+      if (!refused || attempt > 0 || !credentials_.Drop(*credential)) return stream;
+    }
+  }
+
+  Result<std::unique_ptr<BodyStream>> Send(const Request& request, const Credential& credential,
+                                           Channel channel, const std::stop_token& stop,
+                                           Clock::Steady deadline) {
+    const Clock::Steady begun = clock_->Now();
+    auto stream = SendUnlogged(request, credential, channel, stop, deadline);
+    // Never headers or the query's values: only what cannot hold a secret.
+    if (spdlog::should_log(spdlog::level::debug)) {
+      const auto took =
+          std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - begun);
+      spdlog::debug(
+          "{} {} {} in {} ms", request.method, request.path.substr(0, kMaxPathInLog),
+          stream ? std::to_string((*stream)->status()) : std::string(ToString(stream.error().code)),
+          took.count());
+    }
+    return stream;
+  }
+
+  Result<std::unique_ptr<BodyStream>> SendUnlogged(const Request& request,
+                                                   const Credential& credential, Channel channel,
+                                                   const std::stop_token& stop,
+                                                   Clock::Steady deadline) {
+    Transfer::Limits limits;
+    limits.pausable = channel == Channel::kOwn;
+    limits.max_buffer_bytes =
+        limits.pausable ? config_.stream_buffer_bytes : request.max_response_bytes;
+    auto transfer = std::make_shared<Transfer>(clock_, limits);
+    LARDER_ASSIGN_OR_RETURN(transfer->easy, MakeEasyHandle(config_, url_, request, credential,
+                                                           channel, transfer.get()));
+    const std::string what = transfer->easy->what;
+    auto running = std::make_unique<RunningTransfer>(loop_, std::move(transfer));
+    if (auto arrived = (*running)->WaitForHeaders(stop, deadline); !arrived) {
+      Error error = std::move(arrived).error();
+      if (error.code == ErrorCode::kTimeout) error.message = what + ": " + error.message;
+      return tl::unexpected(std::move(error));
+    }
+    auto stream = std::make_unique<CurlBodyStream>(std::move(running));
+    LARDER_RETURN_IF_ERROR(stream->Start());
+    const int status = stream->status();
+    if (status < 300) return std::unique_ptr<BodyStream>(std::move(stream));
+    if (status < 400) {
+      return MakeError(ErrorCode::kProtocol,
+                       "{}: the server answered with a redirect (HTTP {}), which is not followed",
+                       what, status);
+    }
+    // A body that breaks off still leaves the status to tell.
+    Result<std::string> body = ReadAll(*stream, kMaxErrorBodyBytes, /*cut=*/true, stop, deadline);
+    if (!body && body.error().code == ErrorCode::kCancelled) {
+      return tl::unexpected(std::move(body).error());
+    }
+    return tl::unexpected(ErrorFromResponse(status, stream->headers(), body ? *body : ""));
+  }
+
+  const ClientConfig config_;
+  const ServerUrl url_;
+  const std::shared_ptr<CurlLoop> loop_;
+  Clock* const clock_;
+  CredentialSource credentials_;
+  QpsLimiter limiter_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config, Clock* clock) {
+  LARDER_RETURN_IF_ERROR(ValidateConfig(config));
+  LARDER_ASSIGN_OR_RETURN(ServerUrl url, ParseServerUrl(config.server));
+  if (config.insecure_skip_tls_verify) {
+    spdlog::warn("insecure-skip-tls-verify: the identity of {} is not checked", url.Authority());
+  }
+  ClientConfig complete = config;
+  if (complete.user_agent.empty()) complete.user_agent = DefaultUserAgent();
+  LARDER_ASSIGN_OR_RETURN(std::shared_ptr<CurlLoop> loop, CurlLoop::Start());
+  return std::make_unique<CurlTransport>(std::move(complete), std::move(url), std::move(loop),
+                                         clock);
+}
+
+}  // namespace larder
