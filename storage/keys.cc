@@ -140,6 +140,28 @@ Result<IndexEntry> ParseIndex(std::string_view key) {
   return entry;
 }
 
+std::string DeltaPrefix(CollectionId collection, std::string_view handler) {
+  std::string out = CollectionPrefix(collection);
+  AppendEscaped(out, handler);
+  out += '/';
+  return out;
+}
+
+std::string Delta(CollectionId collection, std::string_view handler, const ObjectKey& key) {
+  std::string out = DeltaPrefix(collection, handler);
+  AppendObjectKey(out, key);
+  return out;
+}
+
+Result<ObjectKey> ParseDelta(std::string_view key) {
+  std::string_view rest = key, collection, handler, ns;
+  if (!TakePart(rest, collection) || !IsNumber(collection) || !TakePart(rest, handler) ||
+      !TakePart(rest, ns) || rest.empty() || rest.find('/') != std::string_view::npos) {
+    return BadKey("collection/handler/namespace/name", key);
+  }
+  return ObjectKey{std::string(ns), std::string(rest)};
+}
+
 std::string QueuePrefix(std::string_view queue) { return EscapePart(queue) + "/"; }
 
 std::string QueueItemPrefix(std::string_view queue, std::string_view item) {

@@ -36,6 +36,11 @@ std::string Index(CollectionId collection, IndexId index, std::string_view value
 // Value and key of an entry; the uid is in the row's value.
 Result<IndexEntry> ParseIndex(std::string_view key);
 
+// Changes that wait for a handler: collection / handler / namespace / name.
+std::string DeltaPrefix(CollectionId collection, std::string_view handler);
+std::string Delta(CollectionId collection, std::string_view handler, const ObjectKey& key);
+Result<ObjectKey> ParseDelta(std::string_view key);
+
 std::string QueuePrefix(std::string_view queue);  // "deployments/"
 std::string QueueItemPrefix(std::string_view queue, std::string_view item);
 std::string QueueItem(std::string_view queue, std::string_view item, uint64_t generation);

@@ -189,6 +189,11 @@ Result<EncodedObject> Store::Encode(CollectionId collection, const Object& objec
   return encoded;
 }
 
+Result<ObjectPtr> Store::Decode(CollectionId collection, const ObjectKey& key,
+                                std::string_view value) const {
+  return DecodeValue(keys::Object(collection, key), value, impl_->decode_options());
+}
+
 void Store::WaitForDictionaries() { impl_->dictionaries().WaitIdle(); }
 
 SnapshotPtr Store::TakeSnapshot() const {
@@ -358,6 +363,45 @@ Result<std::vector<std::string>> Store::Queues() const {
   }
   if (!it->status().ok()) return tl::unexpected(FromRocks(it->status(), "reading the queues"));
   return out;
+}
+
+Result<std::optional<std::string>> Store::GetDelta(CollectionId collection,
+                                                   std::string_view handler,
+                                                   const ObjectKey& key) const {
+  const auto row =
+      GetRow(*impl_, Family::kDeltas, keys::Delta(collection, handler, key), nullptr,
+             [](std::string_view value) -> Result<std::string> { return std::string(value); });
+  if (row) return std::optional<std::string>(*row);
+  if (row.error().code == ErrorCode::kNotFound) return std::optional<std::string>();
+  return tl::unexpected(row.error());
+}
+
+Result<void> Store::ScanDeltas(CollectionId collection, std::string_view handler,
+                               const ObjectKey& after, const DeltaVisitor& visit,
+                               const SnapshotPtr& snapshot) const {
+  const std::string prefix = keys::DeltaPrefix(collection, handler);
+  const std::string start =
+      after.name.empty() ? std::string() : keys::Delta(collection, handler, after);
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
+      Family::kDeltas, prefix, start,
+      [&](std::string_view row, std::string_view value) {
+        const auto key = keys::ParseDelta(row);
+        if (!key) {
+          outcome = tl::unexpected(key.error());
+          return false;
+        }
+        return visit(*key, value);
+      },
+      snapshot, /*fill_cache=*/false));
+  return outcome;
+}
+
+Result<void> Store::DropDeltas(CollectionId collection, std::string_view handler) {
+  Transaction transaction = Begin();
+  const std::string prefix = keys::DeltaPrefix(collection, handler);
+  transaction.rep_->DeleteRange(Family::kDeltas, prefix, keys::PrefixEnd(prefix));
+  return Commit(std::move(transaction), Durability::kRelaxed);
 }
 
 Result<std::optional<std::string>> Store::GetNote(std::string_view name) const {

@@ -109,6 +109,11 @@ class Transaction {
                     const QueueRecord& record);
   void DeleteQueueItem(std::string_view queue, std::string_view item, uint64_t generation);
 
+  // A change that waits for a handler.
+  void PutDelta(CollectionId collection, std::string_view handler, const ObjectKey& key,
+                std::string_view value);
+  void DeleteDelta(CollectionId collection, std::string_view handler, const ObjectKey& key);
+
   // A small named value of a folder above ("handler/...", "controller/..."): durable names,
   // revisions.
   void PutNote(std::string_view name, std::string_view value);
@@ -153,6 +158,10 @@ class Store {
   Result<void> Sync();
   Result<EncodedObject> Encode(CollectionId collection, const Object& object) const;
 
+  // The object that Encode made `value` of, for this key.
+  Result<ObjectPtr> Decode(CollectionId collection, const ObjectKey& key,
+                           std::string_view value) const;
+
   // Reading. A null snapshot means now.
   SnapshotPtr TakeSnapshot() const;
   Result<ObjectPtr> Get(CollectionId collection, const ObjectKey& key,
@@ -183,6 +192,14 @@ class Store {
   Result<void> ScanQueue(std::string_view queue, std::string_view after,
                          const QueueVisitor& visit) const;
   Result<std::vector<std::string>> Queues() const;
+
+  // Changes that wait for a handler, in key order, starting behind `after` (empty name: the start).
+  Result<std::optional<std::string>> GetDelta(CollectionId collection, std::string_view handler,
+                                              const ObjectKey& key) const;
+  using DeltaVisitor = std::function<bool(const ObjectKey&, std::string_view value)>;
+  Result<void> ScanDeltas(CollectionId collection, std::string_view handler, const ObjectKey& after,
+                          const DeltaVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
+  Result<void> DropDeltas(CollectionId collection, std::string_view handler);
 
   Result<std::optional<std::string>> GetNote(std::string_view name) const;
 

@@ -46,6 +46,16 @@ void Transaction::DeleteQueueItem(std::string_view queue, std::string_view item,
   rep_->Delete(Family::kQueues, keys::QueueItem(queue, item, generation));
 }
 
+void Transaction::PutDelta(CollectionId collection, std::string_view handler, const ObjectKey& key,
+                           std::string_view value) {
+  rep_->Put(Family::kDeltas, keys::Delta(collection, handler, key), value);
+}
+
+void Transaction::DeleteDelta(CollectionId collection, std::string_view handler,
+                              const ObjectKey& key) {
+  rep_->Delete(Family::kDeltas, keys::Delta(collection, handler, key));
+}
+
 void Transaction::PutNote(std::string_view name, std::string_view value) {
   rep_->Put(Family::kMeta, records::NoteKey(name), value);
 }
