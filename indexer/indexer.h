@@ -110,16 +110,25 @@ class Indexer {
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
-    // Adds to the transaction: the object, its index keys, the removal of those that no longer
-    // hold. With `known_absent` the caller vouches that no row with this key exists, and no read is
-    // made.
+    // What the caller knows of the row that may stand there already.
+    enum class Expect {
+      kOlder,   // nothing: an equal or newer version there is left alone
+      kAbsent,  // that there is none: it is not looked for
+      kAny,     // that versions cannot be compared (a rewound server): write in any case
+    };
+    // Adds to the transaction: the object, its index keys, the removal of those that no longer hold.
     Result<Change> Upsert(const ObjectPtr& object, const EncodedObject& encoded,
-                          bool known_absent = false);
+                          Expect expect = Expect::kOlder);
     // `uid` and `resource_version` (may be empty) guard against deleting a newer object of the same
     // name.
     Result<Change> Delete(const ObjectKey& key, std::string_view uid,
                           std::string_view resource_version);
     void SetCursor(const Cursor& cursor);
+    // Changes that wait for a handler; Get sees what this writer put.
+    Result<std::optional<std::string>> GetDelta(std::string_view handler,
+                                                const ObjectKey& key) const;
+    void PutDelta(std::string_view handler, const ObjectKey& key, std::string value);
+    void DeleteDelta(std::string_view handler, const ObjectKey& key);
     Transaction& transaction() { return transaction_; }
     // Writes everything in one batch and makes it visible. Once.
     Result<void> Commit(Durability durability);
@@ -135,6 +144,7 @@ class Indexer {
     Transaction transaction_;
     std::vector<HotTier::Change> staged_;  // the last state of each key, in order of first touch
     std::unordered_map<std::string, size_t> staged_at_;
+    std::unordered_map<std::string, std::optional<std::string>> staged_deltas_;
   };
   std::unique_ptr<Writer> BeginWrite() { return std::unique_ptr<Writer>(new Writer(this)); }
 

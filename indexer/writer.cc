@@ -43,12 +43,12 @@ void Indexer::Writer::StageIndexes(const Object* old, const Object* now, const O
 }
 
 Result<Indexer::Change> Indexer::Writer::Upsert(const ObjectPtr& object,
-                                                const EncodedObject& encoded, bool known_absent) {
+                                                const EncodedObject& encoded, Expect expect) {
   Change change;
-  if (!known_absent) {
+  if (expect != Expect::kAbsent) {
     LARDER_ASSIGN_OR_RETURN(change.old, Current(encoded.key));
   }
-  if (change.old) {
+  if (change.old && expect != Expect::kAny) {
     const auto order =
         CompareResourceVersions(object->resource_version(), change.old->resource_version());
     const bool same = change.old->resource_version() == object->resource_version() &&
@@ -91,6 +91,32 @@ Result<Indexer::Change> Indexer::Writer::Delete(const ObjectKey& key, std::strin
 
 void Indexer::Writer::SetCursor(const Cursor& cursor) {
   transaction_.SetCursor(indexer_->collection_.id, cursor);
+}
+
+namespace {
+
+// A handler's row within this writer. Object names hold no control characters.
+std::string DeltaName(std::string_view handler, const ObjectKey& key) {
+  return std::string(handler) + "\n" + key.ToString();
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> Indexer::Writer::GetDelta(std::string_view handler,
+                                                             const ObjectKey& key) const {
+  const auto staged = staged_deltas_.find(DeltaName(handler, key));
+  if (staged != staged_deltas_.end()) return staged->second;
+  return indexer_->store_->GetDelta(indexer_->collection_.id, handler, key);
+}
+
+void Indexer::Writer::PutDelta(std::string_view handler, const ObjectKey& key, std::string value) {
+  transaction_.PutDelta(indexer_->collection_.id, handler, key, value);
+  staged_deltas_[DeltaName(handler, key)] = std::move(value);
+}
+
+void Indexer::Writer::DeleteDelta(std::string_view handler, const ObjectKey& key) {
+  transaction_.DeleteDelta(indexer_->collection_.id, handler, key);
+  staged_deltas_[DeltaName(handler, key)] = std::nullopt;
 }
 
 Result<void> Indexer::Writer::Commit(Durability durability) {
