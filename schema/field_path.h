@@ -1,9 +1,10 @@
 // A path to fields of an object, declared as text, read without materialising the object.
 //
-// Grammar: names joined by dots (`spec.nodeName`); a name with dots or slashes in brackets and quotes
-// (`metadata.labels['app.kubernetes.io/name']`); `[*]` for every element of a list, `[0]` for one. A list met
-// without brackets means every element, so `spec.containers.image` gives several values. A leading
-// dot, kubectl's braces (`{.spec.nodeName}`) and its `\.` for a dot inside a name are accepted.
+// Grammar: names joined by dots (`spec.nodeName`); a name with dots or slashes in brackets and
+// quotes (`metadata.labels['app.kubernetes.io/name']`); `[*]` for every element of a list, `[0]`
+// for one. A list met without brackets means every element, so `spec.containers.image` gives
+// several values. A leading dot, kubectl's braces (`{.spec.nodeName}`) and its `\.` for a dot
+// inside a name are accepted.
 //
 //   Result<FieldPath> path = FieldPath::Parse("spec.nodeName");
 //   std::vector<std::string> values = path->Values(*pod);
@@ -11,6 +12,7 @@
 // Immutable after Parse; any number of threads may use one.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +33,8 @@ class FieldPath {
   static Result<FieldPath> Parse(std::string_view text);
 
   // Every scalar at the path, as text: strings unescaped, numbers and booleans as in the JSON.
-  // Absent fields, nulls, objects and empty lists give nothing. Metadata fields (name, namespace, uid, labels,
-  // ...) are read from the envelope where possible.
+  // Absent fields, nulls, objects, empty lists and malformed JSON give nothing. Metadata fields
+  // (name, namespace, uid, labels, ...) are read from the envelope where possible.
   std::vector<std::string> Values(const Object& object) const;
   // The first of Values, or nullopt.
   std::optional<std::string> Value(const Object& object) const;

@@ -26,9 +26,10 @@ struct Resource {
   friend bool operator==(const Resource&, const Resource&) = default;
 };
 
-// The common built-in kinds, by plural, singular, kind or short name ("pods", "pod", "po", "deploy",
-// "deployments.apps"); anything else as "plural.version.group" ("widgets.v1.example.com"). What it does not know is kNotFound
-// and the message says how to spell it in full.
+// The common built-in kinds, by plural, singular, kind or short name ("pods", "pod", "po",
+// "deploy", "deployments.apps"); anything else as "plural.version.group"
+// ("widgets.v1.example.com"). What it does not know is kNotFound and the message says how to spell
+// it in full.
 Result<Resource> LookupResource(std::string_view text);
 
 }  // namespace larder

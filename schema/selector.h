@@ -1,14 +1,18 @@
 // Kubernetes label and field selectors: parsed once, matched often.
 //
-// Label grammar, in full: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a` (exists), `!a`, and for numbers
-// `a>1`, `a<5`; joined by commas, all must hold. `!=` and `notin` also hold where the label is absent. Keys and
-// values are validated as the API server validates them. An empty selector matches everything.
-// Field grammar: `path=value`, `path==value`, `path!=value`, joined by commas, `\` escapes `,`, `=` and `\`.
+// Label grammar, in full: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a` (exists), `!a`,
+// and for numbers `a>1`, `a<5`; joined by commas, all must hold. `!=` and `notin` also hold where
+// the label is absent. Keys and values are validated as the API server validates them. An empty
+// selector matches everything.
+//
+// Field grammar: `path=value`, `path==value`, `path!=value`, joined by commas; `\` escapes `,`, `=`
+// and `\`.
 //
 //   Result<LabelSelector> selector = LabelSelector::Parse("app=web,tier in (a,b),!canary");
 //   if (selector->Matches(*pod)) ...
 //
-// A parse error says what is wrong, where (the column), and shows the selector. Immutable after Parse.
+// A parse error says what is wrong, where (the column), and shows the selector.
+// Immutable after Parse.
 #pragma once
 
 #include <cstdint>
