@@ -1,0 +1,199 @@
+// The relist after an expired version: metadata first, then only what differs.
+#include <gmock/gmock.h>
+
+#include "tests/reflector/reflector_harness.h"
+
+namespace larder {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+class RelistTest : public ReflectorTest {
+ protected:
+  // a and b are stored as they are on the server, c is older, gone is not there any more.
+  void Stored() {
+    StoredAt("10");
+    target.Put("x/a", "uid-a", "5");
+    target.Put("x/b", "uid-b", "6");
+    target.Put("x/c", "uid-c", "7");
+    target.Put("x/gone", "uid-gone", "8");
+    server.Push(Answer::Status(410, "Expired"));
+  }
+  const std::vector<TestPod> now_ = {
+      {.name = "a", .version = "5"}, {.name = "b", .version = "6"}, {.name = "c", .version = "15"}};
+};
+
+TEST_F(RelistTest, FetchesOnlyWhatDiffers) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "W 20"));
+  EXPECT_THAT(target.calls,
+              ElementsAre("Start", "Begin gone", "Same x/a", "Same x/b", "Item x/c@15", "End 20"));
+  EXPECT_EQ(target.objects.size(), 3U);
+  const ReflectorStatus status = reflector->Status();
+  EXPECT_EQ(status.relists, 1U);
+  EXPECT_EQ(status.unchanged, 2U);
+  EXPECT_EQ(status.fetched, 1U);
+  EXPECT_EQ(status.objects, 1U);
+}
+
+TEST_F(RelistTest, ComparesByJsonMetadataWhereTheServerHasNoProtobuf) {
+  Stored();
+  server.Push(Answer::Json(MetadataListJson("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "W 20"));
+  EXPECT_EQ(target.Count("Same"), 2U);
+}
+
+TEST_F(RelistTest, TakesWholeObjectsWhereTheServerHasNoMetadataLists) {
+  Stored();
+  server.Push(Answer::Json(PodListJson("20", now_)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "W 20"));
+  EXPECT_EQ(target.Count("Item"), 3U);
+}
+
+TEST_F(RelistTest, ListsInFullWhenTheServerDeclinesMetadata) {
+  Stored();
+  server.Push(Answer::Status(406, "NotAcceptable"));
+  server.Push(Answer::Json(PodListJson("20", now_)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "L 10", "W 20"));
+}
+
+TEST_F(RelistTest, ListsInFullWhenMuchDiffers) {
+  Stored();
+  options.max_single_fetches = 1;
+  std::vector<TestPod> pods = now_;
+  pods.push_back({.name = "d", .version = "16"});
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
+  server.Push(Answer::Json(PodListJson("21", pods)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "L 10", "W 21"));
+  EXPECT_EQ(target.objects.size(), 4U);
+  EXPECT_EQ(reflector->Status().lists, 1U);
+}
+
+TEST_F(RelistTest, FetchesSeveralAtATime) {
+  StoredAt("10");
+  server.Push(Answer::Status(410, "Expired"));
+  std::vector<TestPod> pods;
+  for (int i = 0; i < 100; ++i) {
+    pods.push_back({.name = "p" + std::to_string(i), .version = "15"});
+    server.Always("G x/" + pods.back().name, Answer::Json(PodJson(pods.back())));
+  }
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_EQ(target.objects.size(), 100U);
+  EXPECT_EQ(reflector->Status().fetched, 100U);
+  EXPECT_THAT(Requests(), Contains("W 20"));
+}
+
+TEST_F(RelistTest, TakesANewerObjectAndOneThatIsGone) {
+  Stored();
+  std::vector<TestPod> pods = now_;
+  pods.push_back({.name = "d", .version = "16"});
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
+  server.Always("G x/c", Answer::Json(PodJson({.name = "c", .version = "25"})));
+  server.Always("G x/d", Answer::Status(404, "NotFound"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_EQ(target.objects.at("x/c").version, "25");
+  EXPECT_FALSE(target.objects.contains("x/d"));
+  EXPECT_EQ(target.calls.back(), "End 20");
+}
+
+TEST_F(RelistTest, LetsTheServerJudgeTheSelectorOfAFetchedObject) {
+  Stored();
+  options.label_selector = "app=web";
+  std::vector<TestPod> pods = now_;
+  pods.push_back({.name = "d", .version = "16"});
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
+  server.Always("F x/c", Answer::Json(PodListJson("30", {{.name = "c", .version = "25"}})));
+  server.Always("F x/d", Answer::Json(PodListJson("30", {})));  // does not match any more
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), UnorderedElementsAre("W 10", "D 10", "F x/c", "F x/d", "W 20"));
+  EXPECT_EQ(target.objects.at("x/c").version, "25");
+  EXPECT_FALSE(target.objects.contains("x/d"));
+}
+
+TEST_F(RelistTest, SweepsNothingWhenTheListBreaksOff) {
+  Stored();
+  const std::string list = MetadataListProtobuf("20", now_);
+  server.Push(Answer::Protobuf(list.substr(0, list.size() - 20)).ThenBreak());
+  server.Push(Answer::Protobuf(list));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Watch({}));
+  target.on_call = [&](const std::string& call) {
+    EXPECT_TRUE(target.objects.contains("x/gone")) << call;
+  };
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D 10", "G x/c", "W 20"));
+  EXPECT_EQ(target.Count("Begin gone"), 2U);
+  EXPECT_FALSE(target.objects.contains("x/gone"));
+}
+
+TEST_F(RelistTest, BeginsAgainWhenAFetchFails) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Status(500, "InternalError"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("21", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "D 10", "G x/c", "W 21"));
+  EXPECT_EQ(target.Count("End"), 1U);
+}
+
+TEST_F(RelistTest, RelistsAtTheLastVersionThenWithAnEmptyOne) {
+  Stored();
+  server.Push(Answer::Status(410, "Gone"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D", "W 20"));
+}
+
+TEST_F(RelistTest, TrustsNoEqualVersionsWhenTheListIsBehindTheCursor) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("9", now_)));
+  server.Push(Answer::Json(PodListJson("9", now_)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "L", "W 9"));
+  EXPECT_EQ(target.Count("Begin rewound"), 1U);
+  EXPECT_EQ(target.Count("End"), 1U);
+}
+
+TEST_F(RelistTest, RefusesAnObjectUnderAnotherName) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[0])));
+  Run();
+  EXPECT_EQ(target.Count("Item"), 0U);
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
+}
+
+TEST_F(RelistTest, RefusesNamesThatAreNoNames) {
+  Stored();
+  server.Push(
+      Answer::Protobuf(MetadataListProtobuf("20", {{.name = "../secrets/a", .version = "5"}})));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10"));
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,146 @@
+// Starting: where the target stopped, and whether that can be trusted.
+#include <gmock/gmock.h>
+
+#include "tests/reflector/reflector_harness.h"
+
+namespace larder {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using StartTest = ReflectorTest;
+
+TEST_F(StartTest, ResumesFromTheCursorWithoutListing) {
+  StoredAt("10");
+  server.Push(Answer::Watch({EventLine("MODIFIED", {.name = "a", .version = "11"})}));
+  EXPECT_EQ(Run(), Reflector::Outcome::kStopped);
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10"));
+  EXPECT_THAT(target.calls, ElementsAre("Start", "MODIFIED x/a@11"));
+  EXPECT_TRUE(reflector->Status().synced);
+  EXPECT_EQ(reflector->Status().lists, 0U);
+  EXPECT_EQ(reflector->Status().state, ReflectorState::kStopped);
+}
+
+TEST_F(StartTest, ReportsAnotherCluster) {
+  StoredAt("10");
+  server.Always("C", Answer::Json(NamespaceJson("somewhere else")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_THAT(server.Requests(), ElementsAre("C"));
+  EXPECT_THAT(target.calls, ElementsAre("Start"));
+  const ReflectorStatus status = reflector->Status();
+  EXPECT_EQ(status.state, ReflectorState::kAnotherCluster);
+  ASSERT_TRUE(status.error.has_value());
+  EXPECT_THAT(status.error->message, HasSubstr("somewhere else"));
+}
+
+TEST_F(StartTest, ChecksTheClusterBeforeAFirstListToo) {
+  target.position.cluster_uid = "cluster";
+  server.Always("C", Answer::Json(NamespaceJson("other")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_EQ(target.Count("Begin"), 0U);
+}
+
+TEST_F(StartTest, GoesOnWithoutTheClusterCheckWhenItIsForbidden) {
+  StoredAt("10");
+  server.Always("C", Answer::Status(403, "Forbidden"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10"));
+  EXPECT_FALSE(reflector->Status().last_error.has_value());
+}
+
+TEST_F(StartTest, ListsInFullWhenTheServerIsBehindTheCursor) {
+  StoredAt("1000");
+  target.Put("x/a", "uid-a", "999");
+  target.Put("x/lost", "uid-lost", "1000");
+  server.Always("V", Answer::Json(PodListJson("999", {})));
+  server.Push(Answer::Json(PodListJson("999", {{.name = "a", .version = "999"}})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "L", "W 999"));
+  EXPECT_THAT(target.calls, ElementsAre("Start", "Begin rewound", "Item x/a@999", "End 999"));
+  EXPECT_EQ(target.objects.size(), 1U);
+  EXPECT_EQ(Restarts("rewound"), 1U);
+}
+
+TEST_F(StartTest, ComparesVersionsByLengthNotByText) {
+  StoredAt("9");
+  server.Always("V", Answer::Json(PodListJson("123456789012345678901234567890", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 9"));
+}
+
+TEST_F(StartTest, FinishesAListThatWasUnderWay) {
+  StoredAt("10");
+  target.position.list_unfinished = true;
+  target.Put("x/a", "uid-a", "5");
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {{.name = "a", .version = "5"}})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("D 10", "W 20"));
+  EXPECT_THAT(target.calls, ElementsAre("Start", "Begin unfinished", "Same x/a", "End 20"));
+}
+
+TEST_F(StartTest, ChecksAgainAfterAFailedCheckAndNeverLists) {
+  StoredAt("10");
+  server.Always("C", Answer::Refused());
+  target.on_call = [&](const std::string&) {};
+  int attempts = 0;
+  // The third attempt finds the server up again.
+  options.backoff.initial = std::chrono::milliseconds(1);
+  class Flaky final : public HttpTransport {
+   public:
+    Flaky(ScriptedTransport* inner, int* attempts) : inner_(inner), attempts_(attempts) {}
+    Result<Response> Do(const Request& request, const std::stop_token& stop) override {
+      if (Shorthand(request) == "C" && ++*attempts_ == 3) {
+        inner_->Always("C", Answer::Json(NamespaceJson("cluster")));
+      }
+      return inner_->Do(request, stop);
+    }
+    Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                             const std::stop_token& stop) override {
+      return inner_->Open(request, stop);
+    }
+
+   private:
+    ScriptedTransport* inner_;
+    int* attempts_;
+  };
+  Flaky flaky(&server, &attempts);
+  server.Push(Answer::Watch({}));
+  auto made = Reflector::Create(options, &flaky, &target);
+  (*made)->Run(stop.get_token());
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "C", "C", "V", "W 10"));
+  EXPECT_EQ((*made)->Status().restarts.at("Unavailable"), 2U);
+}
+
+TEST_F(StartTest, StartsAgainWhenTheTargetCannotStart) {
+  StoredAt("10");
+  target.fail_at = "Start";
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(target.calls, ElementsAre("failed Start", "Start"));
+  EXPECT_EQ(Restarts("target"), 1U);
+  EXPECT_EQ(clock.Waits().size(), 1U);
+}
+
+TEST_F(StartTest, RefusesOptionsThatCannotWork) {
+  auto code = [&](const ReflectorOptions& wrong) {
+    return Reflector::Create(wrong, &server, &target).error().code;
+  };
+  ReflectorOptions wrong = options;
+  wrong.resource.resource.clear();
+  EXPECT_EQ(code(wrong), ErrorCode::kInvalidArgument);
+  wrong = options;
+  wrong.resource.namespaced = false;
+  wrong.ns = "x";
+  EXPECT_EQ(code(wrong), ErrorCode::kInvalidArgument);
+  wrong = options;
+  wrong.shard_selector = "half";
+  EXPECT_EQ(code(wrong), ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace larder

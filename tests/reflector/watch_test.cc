@@ -1,0 +1,263 @@
+// The watch: events, bookmarks, and each row of the protocol's table of errors.
+#include <gmock/gmock.h>
+
+#include "tests/reflector/reflector_harness.h"
+
+namespace larder {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Le;
+using testing::SizeIs;
+
+using WatchTest = ReflectorTest;
+
+TEST_F(WatchTest, HandsEventsOnInOrderAndMovesTheCursor) {
+  StoredAt("10");
+  server.Push(
+      Answer::Watch({EventLine("ADDED", {.name = "a", .version = "11"}),
+                     EventLine("MODIFIED", {.name = "a", .version = "12"}), BookmarkLine("15"),
+                     EventLine("DELETED", {.name = "a", .version = "16"})})
+          .InBitsOf(3));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 16"));
+  EXPECT_THAT(target.calls, ElementsAre("Start", "ADDED x/a@11", "MODIFIED x/a@12", "Bookmark 15",
+                                        "DELETED x/a@16"));
+  const ReflectorStatus status = reflector->Status();
+  EXPECT_THAT(status.events, ElementsAre(1U, 1U, 1U, 1U, 0U));
+  EXPECT_EQ(status.watches, 2U);
+  EXPECT_EQ(status.resource_version, "16");
+  EXPECT_TRUE(status.last_bookmark.has_value());
+}
+
+TEST_F(WatchTest, RelistsWhenWatchReturnsGone) {
+  StoredAt("10");
+  server.Push(Answer::Status(410, "Expired"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "W 20"));
+  EXPECT_THAT(clock.Waits(), IsEmpty());
+}
+
+TEST_F(WatchTest, RelistsWhenWatchSendsGoneAsAnEvent) {
+  for (const char* reason : {"Expired", "Gone"}) {
+    InstantClock instant;
+    std::stop_source source;
+    ScriptedTransport transport(&instant, &source);
+    RecordingTarget recording;
+    recording.position.resource_version = "10";
+    ReflectorOptions same = options;
+    same.clock = &instant;
+    transport.Always("V", Answer::Json(PodListJson("1000", {})));
+    transport.Push(Answer::Watch(
+        {EventLine("ADDED", {.name = "a", .version = "12"}), ErrorLine(410, reason)}));
+    transport.Push(Answer::Protobuf(MetadataListProtobuf("20", {{.name = "a", .version = "12"}})));
+    transport.Push(Answer::Watch({}));
+    auto made = Reflector::Create(same, &transport, &recording);
+    (*made)->Run(source.get_token());
+    EXPECT_THAT(transport.Requests(), ElementsAre("V", "W 10", "D 12", "W 20"));
+    EXPECT_EQ((*made)->Status().events[4], 1U);
+  }
+}
+
+TEST_F(WatchTest, PausesBetweenRelistsOfAServerThatExpiresEverything) {
+  StoredAt("10");
+  for (int i = 0; i < 3; ++i) {
+    server.Push(Answer::Status(410, "Expired"));
+    server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+  }
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "W 20", "D 20", "W 20", "D 20"));
+  EXPECT_THAT(clock.Waits(), SizeIs(2));
+}
+
+constexpr std::string_view kTooLarge =
+    R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]})";
+
+TEST_F(WatchTest, RetriesAfterASecondThenListsWithAnEmptyVersionWhenTheVersionIsTooLarge) {
+  StoredAt("10");
+  server.Push(Answer::Status(504, "Timeout", kTooLarge));
+  server.Push(Answer::Status(504, "Timeout", kTooLarge));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10", "D", "W 20"));
+  EXPECT_THAT(clock.Waits(), ElementsAre(milliseconds(1000)));
+}
+
+TEST_F(WatchTest, RetriesAListAfterASecondThenWithAnEmptyVersionWhenTheVersionIsTooLarge) {
+  StoredAt("10");
+  server.Push(Answer::Status(410, "Expired"));
+  server.Push(Answer::Status(504, "Timeout", kTooLarge));
+  server.Push(Answer::Status(504, "Timeout", kTooLarge));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D 10", "D", "W 20"));
+  EXPECT_THAT(clock.Waits(), ElementsAre(milliseconds(1000)));
+}
+
+TEST_F(WatchTest, WatchesAgainAfterTooManyRequestsAndNeverRelists) {
+  StoredAt("10");
+  for (int i = 0; i < 5; ++i) server.Push(Answer::Status(429, "TooManyRequests"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10", "W 10", "W 10", "W 10", "W 10"));
+  EXPECT_EQ(Restarts("TooManyRequests"), 5U);
+}
+
+TEST_F(WatchTest, WatchesAgainAfterARefusedConnectionAndNeverRelists) {
+  StoredAt("10");
+  for (int i = 0; i < 8; ++i) server.Push(Answer::Refused());
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), SizeIs(9));
+  EXPECT_THAT(Requests(), Each("W 10"));
+  EXPECT_THAT(clock.Waits(), Each(Le(milliseconds(30'000))));
+}
+
+TEST_F(WatchTest, WatchesAgainAfterAnErrorEventOrABrokenStream) {
+  StoredAt("10");
+  server.Push(Answer::Watch({ErrorLine(500, "InternalError")}));
+  server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "11"})}).ThenBreak());
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10", "W 11"));
+}
+
+TEST_F(WatchTest, HonoursRetryAfter) {
+  StoredAt("10");
+  server.Push(Answer::Status(429, "TooManyRequests").WithHeader("retry-after", "17"));
+  server.Push(Answer::Status(503, "ServiceUnavailable").WithHeader("retry-after", "21"));
+  Run();
+  EXPECT_THAT(clock.Waits(), ElementsAre(milliseconds(17'000), milliseconds(21'000)));
+}
+
+TEST_F(WatchTest, BoundsAnAbsurdRetryAfter) {
+  StoredAt("10");
+  server.Push(Answer::Status(429, "TooManyRequests").WithHeader("retry-after", "99999999999999"));
+  Run();
+  ASSERT_THAT(clock.Waits(), SizeIs(1));
+  EXPECT_LE(clock.Waits()[0], options.max_retry_after);
+}
+
+TEST_F(WatchTest, WatchesAgainAtOnceAfterACleanClose) {
+  StoredAt("10");
+  server.Push(Answer::Watch({}));
+  server.Push(Answer::Watch({BookmarkLine("12")}).Lasting(milliseconds(10)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10", "W 12"));
+  EXPECT_THAT(clock.Waits(), IsEmpty());
+  EXPECT_EQ(Restarts("closed"), 3U);
+}
+
+TEST_F(WatchTest, BacksOffAfterAShortWatchWithoutAnEvent) {
+  StoredAt("10");
+  server.Push(Answer::Watch({}).Lasting(milliseconds(999)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+  EXPECT_EQ(Restarts("short"), 1U);
+  EXPECT_THAT(clock.Waits(), SizeIs(1));
+}
+
+TEST_F(WatchTest, ReportsRefusedRightsUntilTheWatchIsOpenAgain) {
+  StoredAt("10");
+  server.Push(Answer::Status(403, "Forbidden"));
+  server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "11"})}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kForbidden);
+  EXPECT_EQ(Restarts("Forbidden"), 1U);
+}
+
+TEST_F(WatchTest, ChecksAServerThatWentSilent) {
+  StoredAt("10");
+  server.Push(Answer::Watch({BookmarkLine("12")}).ThenHang());
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "V", "W 12"));
+  EXPECT_EQ(Restarts("silent"), 1U);
+}
+
+TEST_F(WatchTest, TakesOneByteASecondForSilence) {
+  StoredAt("10");
+  server.Push(Answer::Watch({}).ThenTrickle());
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "V", "W 10"));
+}
+
+TEST_F(WatchTest, NoticesARewoundServerBehindASilentStream) {
+  StoredAt("10");
+  server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "2000"})}).ThenHang());
+  server.Push(Answer::Json(PodListJson("1000", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "L", "W 1000"));
+  EXPECT_EQ(target.Count("Begin rewound"), 1U);
+  EXPECT_THAT(target.objects, IsEmpty());
+}
+
+TEST_F(WatchTest, DistrustsABookmarkBehindTheCursor) {
+  StoredAt("10");
+  server.Push(Answer::Watch({BookmarkLine("9")}).ThenHang());
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "V", "W 10"));
+  EXPECT_EQ(target.Count("Bookmark"), 0U);
+}
+
+TEST_F(WatchTest, HandsOldAndRepeatedVersionsOnWithoutMovingBack) {
+  StoredAt("10");
+  server.Push(Answer::Watch({EventLine("MODIFIED", {.name = "a", .version = "12"}),
+                             EventLine("MODIFIED", {.name = "b", .version = "12"}),
+                             EventLine("MODIFIED", {.name = "c", .version = "3"})}));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 12"));
+  EXPECT_EQ(target.Count("MODIFIED"), 3U);
+}
+
+TEST_F(WatchTest, StartsAgainAndLeavesTheCursorWhenACommitFails) {
+  StoredAt("10");
+  target.fail_at = "MODIFIED x/a@12";
+  server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "11"}),
+                             EventLine("MODIFIED", {.name = "a", .version = "12"}),
+                             EventLine("MODIFIED", {.name = "a", .version = "13"})}));
+  server.Push(Answer::Watch({EventLine("MODIFIED", {.name = "a", .version = "12"})}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 11"));
+  EXPECT_THAT(target.calls, ElementsAre("Start", "ADDED x/a@11", "failed MODIFIED x/a@12", "Start",
+                                        "MODIFIED x/a@12"));
+  EXPECT_THAT(clock.Waits(), SizeIs(1));
+  EXPECT_EQ(Restarts("target"), 1U);
+}
+
+TEST_F(WatchTest, StartsAgainWhenTheEndOfAListCannotBeCommitted) {
+  target.fail_at = "End 9";
+  server.Push(Answer::Json(PodListJson("9", {{.name = "a", .version = "5"}})));
+  server.Push(Answer::Json(PodListJson("9", {{.name = "a", .version = "5"}})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(target.calls, ElementsAre("Start", "Begin first", "Item x/a@5", "failed End 9",
+                                        "Start", "Begin first", "Item x/a@5", "End 9"));
+}
+
+TEST_F(WatchTest, RelistsWhenTheServerDoesNotUnderstandTheVersion) {
+  StoredAt("10");
+  server.Push(Answer::Status(400, "BadRequest"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D", "W 20"));
+}
+
+}  // namespace
+}  // namespace larder

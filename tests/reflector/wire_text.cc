@@ -1,0 +1,93 @@
+#include "tests/reflector/wire_text.h"
+
+#include <fmt/format.h>
+
+namespace larder {
+namespace {
+
+std::string Metadata(const TestPod& pod) {
+  return fmt::format(R"({{"name":"{}","namespace":"{}","uid":"{}","resourceVersion":"{}"}})",
+                     pod.name, pod.ns, pod.Uid(), pod.version);
+}
+
+std::string List(std::string_view kind, std::string_view api_version, std::string_view version,
+                 std::string_view continue_token, const std::vector<std::string>& items) {
+  std::string meta = fmt::format(R"("resourceVersion":"{}")", version);
+  if (!continue_token.empty()) meta += fmt::format(R"(,"continue":"{}")", continue_token);
+  return fmt::format(R"({{"kind":"{}","apiVersion":"{}","metadata":{{{}}},"items":[{}]}})", kind,
+                     api_version, meta, fmt::join(items, ","));
+}
+
+std::string Varint(uint64_t value) {
+  std::string out;
+  while (value >= 0x80) {
+    out += static_cast<char>(value | 0x80);
+    value >>= 7;
+  }
+  return out + static_cast<char>(value);
+}
+
+std::string Field(uint32_t number, std::string_view bytes) {
+  return Varint(number << 3 | 2) + Varint(bytes.size()) + std::string(bytes);
+}
+
+}  // namespace
+
+std::string PodJson(const TestPod& pod) {
+  return fmt::format(R"({{"metadata":{}{}}})", Metadata(pod), pod.extra);
+}
+
+std::string PodListJson(std::string_view version, const std::vector<TestPod>& pods,
+                        std::string_view continue_token) {
+  std::vector<std::string> items;
+  for (const TestPod& pod : pods) items.push_back(PodJson(pod));
+  return List("PodList", "v1", version, continue_token, items);
+}
+
+std::string MetadataListJson(std::string_view version, const std::vector<TestPod>& pods) {
+  std::vector<std::string> items;
+  for (const TestPod& pod : pods) {
+    items.push_back(fmt::format(
+        R"({{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}})",
+        Metadata(pod)));
+  }
+  return List("PartialObjectMetadataList", "meta.k8s.io/v1", version, {}, items);
+}
+
+std::string EventLine(std::string_view type, const TestPod& pod) {
+  return fmt::format(
+      R"({{"type":"{}","object":{{"kind":"Pod","apiVersion":"v1","metadata":{}{}}}}})", type,
+      Metadata(pod), pod.extra);
+}
+
+std::string BookmarkLine(std::string_view version, bool initial_events_end) {
+  return fmt::format(
+      R"({{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{}","creationTimestamp":null{}}},"spec":{{"containers":null}}}}}})",
+      version, initial_events_end ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "");
+}
+
+std::string ErrorLine(int code, std::string_view reason) {
+  return fmt::format(
+      R"({{"type":"ERROR","object":{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"too old resource version","reason":"{}","code":{}}}}})",
+      reason, code);
+}
+
+std::string NamespaceJson(std::string_view uid) {
+  return fmt::format(
+      R"({{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"kube-system","uid":"{}","resourceVersion":"3"}}}})",
+      uid);
+}
+
+std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods) {
+  std::string list = Field(1, Field(1, "") + Field(2, version) + Field(3, ""));
+  for (const TestPod& pod : pods) {
+    const std::string meta = Field(1, pod.name) + Field(2, "") + Field(3, pod.ns) +
+                             Field(5, pod.Uid()) + Field(6, pod.version) + Varint(7 << 3) +
+                             Varint(300) + Field(11, Field(1, "app") + Field(2, "web"));
+    list += Field(2, Field(1, meta));
+  }
+  const std::string type = Field(1, "meta.k8s.io/v1") + Field(2, "PartialObjectMetadataList");
+  return std::string("k8s\0", 4) + Field(1, type) + Field(2, list) + Field(3, "") + Field(4, "");
+}
+
+}  // namespace larder
