@@ -1,0 +1,337 @@
+#include "client/transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+
+#include "tests/client/test_server.h"
+#include "tests/client/test_util.h"
+
+namespace larder {
+namespace {
+
+using ::larder::testing::LogCapture;
+using ::larder::testing::TempDir;
+using ::larder::testing::TestServer;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+using namespace std::chrono_literals;
+
+constexpr char kCanary[] = "canary-5f0e9b";
+
+std::unique_ptr<HttpTransport> Connect(const ClientConfig& config) {
+  auto transport = MakeTransport(config);
+  EXPECT_TRUE(transport) << transport.error().message;
+  return *std::move(transport);
+}
+
+Request Get(const std::string& path) {
+  Request request;
+  request.path = path;
+  request.timeout = 10s;
+  return request;
+}
+
+Clock::Steady In(Clock::Steady::duration duration) { return RealClock()->Now() + duration; }
+
+// What the server saw of one request.
+struct Seen {
+  std::string method, target, body;
+  std::multimap<std::string, std::string> headers;
+};
+
+class TransportTest : public ::testing::Test {
+ protected:
+  void Serve(int status, const std::string& body, const std::string& type = "application/json") {
+    const auto handler = [=, this](const httplib::Request& request, httplib::Response& response) {
+      Record(request);
+      response.status = status;
+      response.set_content(body, type);
+    };
+    server_.http().Get(".*", handler).Post(".*", handler).Put(".*", handler);
+    server_.http().Patch(".*", handler).Delete(".*", handler);
+    server_.Start();
+  }
+  void Record(const httplib::Request& request) {
+    std::lock_guard lock(mutex_);
+    seen_.push_back({request.method,
+                     request.target,
+                     request.body,
+                     {request.headers.begin(), request.headers.end()}});
+  }
+  std::vector<Seen> seen() {
+    std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+  TestServer server_;
+  std::mutex mutex_;
+  std::vector<Seen> seen_;
+};
+
+TEST_F(TransportTest, SendsWhatWasAskedFor) {
+  Serve(200, R"({"ok":true})");
+  const auto transport = Connect(server_.Config());
+  Request request = Get("/api/v1/pods");
+  request.method = "PATCH";
+  request.query = {{"labelSelector", "a in (b,c)"}};
+  request.headers = {{"X-Extra", "1"}};
+  request.content_type = "application/merge-patch+json";
+  request.body = R"({"a":1})";
+  const auto response = transport->Do(request, {});
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 200);
+  EXPECT_EQ(response->body, R"({"ok":true})");
+  EXPECT_THAT(response->headers, Contains(Pair("content-type", "application/json")));
+  ASSERT_EQ(seen().size(), 1u);
+  const Seen got = seen()[0];
+  EXPECT_EQ(got.method, "PATCH");
+  EXPECT_EQ(got.target, "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29");
+  EXPECT_EQ(got.body, R"({"a":1})");
+  EXPECT_THAT(got.headers, Contains(Pair("X-Extra", "1")));
+  EXPECT_THAT(got.headers, Contains(Pair("Content-Type", "application/merge-patch+json")));
+  EXPECT_THAT(got.headers, Contains(Pair("Accept", "application/json")));
+  EXPECT_THAT(got.headers, Contains(Pair("User-Agent", DefaultUserAgent())));
+  EXPECT_THAT(got.headers, Not(Contains(Key("Expect"))));
+  EXPECT_THAT(got.headers, Not(Contains(Key("Authorization"))));
+}
+
+TEST_F(TransportTest, SendsCredentialsAndImpersonation) {
+  Serve(200, "{}");
+  ClientConfig config = server_.Config();
+  config.token = std::string(kCanary) + "\n";  // as a file ends
+  config.user_agent = "my-controller/2";
+  config.impersonate.user = "jane";
+  config.impersonate.groups = {"g1", "g2"};
+  config.impersonate.extra = {{"example.com/scope", {"a", "b"}}};
+  ASSERT_TRUE(Connect(config)->Do(Get("/x"), {}));
+  const Seen got = seen().at(0);
+  EXPECT_THAT(got.headers, Contains(Pair("Authorization", std::string("Bearer ") + kCanary)));
+  EXPECT_THAT(got.headers, Contains(Pair("User-Agent", "my-controller/2")));
+  EXPECT_THAT(got.headers, Contains(Pair("Impersonate-User", "jane")));
+  EXPECT_THAT(got.headers, Contains(Pair("Impersonate-Group", "g1")));
+  EXPECT_THAT(got.headers, Contains(Pair("Impersonate-Group", "g2")));
+  EXPECT_THAT(got.headers, Contains(Pair("Impersonate-Extra-example.com%2Fscope", "a")));
+  EXPECT_THAT(got.headers, Contains(Pair("Impersonate-Extra-example.com%2Fscope", "b")));
+}
+
+TEST_F(TransportTest, LineBreaksInHeadersAreRefused) {
+  Serve(200, "{}");
+  const auto transport = Connect(server_.Config());
+  Request request = Get("/x");
+  request.headers = {{"X", "a\r\nAuthorization: b"}};
+  const auto response = transport->Do(request, {});
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(seen().empty());
+}
+
+TEST_F(TransportTest, AStatusBecomesAnError) {
+  Serve(409, R"({"kind":"Status","reason":"AlreadyExists","message":"pods \"a\" already exists"})");
+  const auto transport = Connect(server_.Config());
+  const auto done = transport->Do(Get("/x"), {});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kAlreadyExists);
+  EXPECT_THAT(done.error().message, HasSubstr("already exists"));
+  EXPECT_THAT(done.error().status_json, HasSubstr("AlreadyExists"));
+  const auto opened = transport->Open(Get("/x"), {});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ErrorCode::kAlreadyExists);
+}
+
+TEST_F(TransportTest, TheLogHasMethodPathStatusAndNoSecret) {
+  Serve(404, R"({"kind":"Status","message":"no"})");
+  const LogCapture log;
+  ClientConfig config = server_.Config();
+  config.token = kCanary;
+  config.username = "";
+  const auto transport = Connect(config);
+  Request request = Get("/api/v1/pods");
+  request.query = {{"q", kCanary}};
+  request.headers = {{"X-Secret", kCanary}};
+  const auto response = transport->Do(request, {});
+  ASSERT_FALSE(response);
+  EXPECT_THAT(log.text(), HasSubstr("GET /api/v1/pods NotFound in "));
+  EXPECT_THAT(log.text(), Not(HasSubstr(kCanary)));
+  EXPECT_THAT(response.error().message, Not(HasSubstr(kCanary)));
+}
+
+TEST_F(TransportTest, ARedirectIsNotFollowedAndTheOtherHostSeesNothing) {
+  TestServer other;
+  std::atomic<int> other_requests{0};
+  other.http().Get(".*", [&](const httplib::Request&, httplib::Response&) { ++other_requests; });
+  other.Start();
+  server_.http().Get(".*", [&](const httplib::Request&, httplib::Response& response) {
+    response.set_redirect(other.Url("localhost") + "/stolen", 307);
+  });
+  server_.Start();
+  ClientConfig config = server_.Config();
+  config.token = kCanary;
+  const auto transport = Connect(config);
+  const auto done = transport->Do(Get("/x"), {});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kProtocol);
+  EXPECT_THAT(done.error().message, HasSubstr("redirect"));
+  const auto opened = transport->Open(Get("/x"), {});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ErrorCode::kProtocol);
+  EXPECT_EQ(other_requests, 0);
+}
+
+TEST_F(TransportTest, ARefusedConnectionIsUnavailable) {
+  server_.Start();
+  ClientConfig config = server_.Config();
+  config.server = "http://127.0.0.1:1";
+  const auto response = Connect(config)->Do(Get("/x"), {});
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(response.error().IsRetryable());
+}
+
+TEST_F(TransportTest, GzipIsAskedForUnpackedAndCounted) {
+  const std::string body(300'000, 'a');
+  Serve(200, body);
+  const auto transport = Connect(server_.Config());
+  const auto packed = transport->Do(Get("/x"), {});
+  ASSERT_TRUE(packed) << packed.error().message;
+  EXPECT_EQ(packed->body, body);
+  EXPECT_THAT(packed->headers, Contains(Pair("content-encoding", "gzip")));
+  EXPECT_LT(packed->wire_bytes, 10'000u);
+  Request plain = Get("/x");
+  plain.accept_gzip = false;
+  const auto response = transport->Do(plain, {});
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body, body);
+  EXPECT_EQ(response->wire_bytes, body.size());
+}
+
+TEST_F(TransportTest, AStreamIsReadToItsEnd) {
+  server_.http().Get("/watch", [](const httplib::Request&, httplib::Response& response) {
+    response.set_chunked_content_provider("application/json", [](size_t, httplib::DataSink& sink) {
+      for (int i = 0; i < 3; ++i) {
+        const std::string line = std::to_string(i) + "\n";
+        sink.write(line.data(), line.size());
+      }
+      sink.done();
+      return true;
+    });
+  });
+  server_.Start();
+  const auto transport = Connect(server_.Config());
+  Request request = Get("/watch");
+  request.accept_gzip = false;
+  const auto stream = transport->Open(request, {});
+  ASSERT_TRUE(stream) << stream.error().message;
+  EXPECT_EQ((*stream)->status(), 200);
+  std::string all;
+  for (;;) {
+    const auto piece = (*stream)->Read({}, In(5s));
+    ASSERT_TRUE(piece) << piece.error().message;
+    if (piece->empty()) break;
+    all += *piece;
+  }
+  EXPECT_EQ(all, "0\n1\n2\n");
+  EXPECT_EQ((*stream)->wire_bytes(), all.size());
+  EXPECT_EQ(*(*stream)->Read({}, In(1s)), "");  // the end stays the end
+}
+
+TEST_F(TransportTest, TheTokenFileIsReadAgainAfter401) {
+  const TempDir dir;
+  const std::string file = dir.Write("token", "old\n");
+  server_.http().Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+    Record(request);
+    if (request.get_header_value("Authorization") == "Bearer new") {
+      response.set_content("{}", "application/json");
+      return;
+    }
+    dir.Write("token", "new\n");  // it rotates while the old one is being refused
+    response.status = 401;
+  });
+  server_.Start();
+  ClientConfig config = server_.Config();
+  config.token_file = file;
+  const auto transport = Connect(config);
+  const auto response = transport->Do(Get("/x"), {});
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(seen().size(), 2u);
+  // And it stays with the new one.
+  ASSERT_TRUE(transport->Open(Get("/x"), {}));
+  EXPECT_EQ(seen().size(), 3u);
+}
+
+TEST_F(TransportTest, After401ItTriesOnceMoreNotForEver) {
+  const TempDir dir;
+  Serve(401, "");
+  ClientConfig config = server_.Config();
+  config.token_file = dir.Write("token", "t");
+  const auto with_file = Connect(config)->Do(Get("/x"), {});
+  ASSERT_FALSE(with_file);
+  EXPECT_EQ(with_file.error().code, ErrorCode::kUnauthorized);
+  EXPECT_EQ(seen().size(), 2u);
+  config.token_file.clear();
+  config.token = "fixed";
+  ASSERT_FALSE(Connect(config)->Do(Get("/x"), {}));
+  EXPECT_EQ(seen().size(), 3u);  // the same again would be of no use
+}
+
+TEST_F(TransportTest, ThePluginRunsAgainAfter401) {
+  const TempDir dir;
+  ClientConfig config;
+  server_.http().Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+    Record(request);
+    response.status = request.get_header_value("Authorization") == "Bearer t2" ? 200 : 401;
+  });
+  server_.Start();
+  config = server_.Config();
+  config.exec = ExecPlugin();
+  config.exec->api_version = "client.authentication.k8s.io/v1beta1";
+  config.exec->command = dir.WriteScript(
+      "plugin", "n=$(cat " + dir.path() + "/n 2>/dev/null || echo 0); n=$((n+1)); echo $n > " +
+                    dir.path() + R"(/n
+printf '{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential","status":{"token":"t%s"}}' $n
+)");
+  const LogCapture log;
+  const auto transport = Connect(config);
+  ASSERT_TRUE(transport->Do(Get("/x"), {}));
+  ASSERT_TRUE(transport->Do(Get("/x"), {}));
+  EXPECT_EQ(seen().size(), 3u);
+  EXPECT_EQ(dir.Read("n"), "2\n");
+  EXPECT_THAT(log.text(), Not(HasSubstr("t2")));
+}
+
+TEST_F(TransportTest, RequestsAreLimited) {
+  Serve(200, "{}");
+  ClientConfig config = server_.Config();
+  config.qps = 20;
+  config.burst = 2;
+  const auto transport = Connect(config);
+  const auto begun = RealClock()->Now();
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(transport->Do(Get("/x"), {}));
+  // Two at once, then four at 20 a second.
+  EXPECT_GE(RealClock()->Now() - begun, 190ms);
+}
+
+TEST_F(TransportTest, TheBasePathComesFirst) {
+  Serve(200, "{}");
+  ClientConfig config = server_.Config();
+  config.server += "/k8s/clusters/c-1/";
+  ASSERT_TRUE(Connect(config)->Do(Get("/api/v1/pods"), {}));
+  EXPECT_EQ(seen().at(0).target, "/k8s/clusters/c-1/api/v1/pods");
+}
+
+TEST_F(TransportTest, GoesThroughTheProxyThatWasNamed) {
+  Serve(200, R"({"from":"proxy"})");
+  ClientConfig config = ForUrl("http://127.0.0.1:9");
+  config.proxy_url = server_.Url();
+  const auto response = Connect(config)->Do(Get("/x"), {});
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body, R"({"from":"proxy"})");
+}
+
+}  // namespace
+}  // namespace larder
