@@ -2,9 +2,7 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "client/transport.h"
 #include "reflector/json_span.h"
@@ -96,18 +94,13 @@ Error ErrorFromStatus(std::string_view status_json) {
   const simdjson::padded_string padded(status_json);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
+  if (parser.parse(padded).get(root)) {
+    return {
+        ErrorCode::kProtocol, "the server ended the watch with an error that is not JSON", {}, {}};
+  }
   int64_t code = 0;
-  if (parser.parse(padded).get(root) || root["code"].get_int64().get(code) || code < 400 ||
-      code > 599) {
-    code = 500;
-  }
-  Error error = ErrorFromResponse(static_cast<int>(code), {}, status_json);
-  int64_t seconds = 0;
-  if (!error.retry_after && !root["details"]["retryAfterSeconds"].get_int64().get(seconds) &&
-      seconds > 0) {
-    error.retry_after = std::chrono::seconds(std::min<int64_t>(seconds, 600));
-  }
-  return error;
+  if (root["code"].get_int64().get(code) || code < 400 || code > 599) code = 500;
+  return ErrorFromResponse(static_cast<int>(code), {}, status_json);
 }
 
 }  // namespace larder

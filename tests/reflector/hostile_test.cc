@@ -1,0 +1,220 @@
+// A hostile API server: whatever it sends, the cursor stays behind it, memory stays bounded and
+// nothing is stored that was not whole.
+#include <gmock/gmock.h>
+
+#include "tests/reflector/reflector_harness.h"
+
+namespace larder {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class HostileTest : public ReflectorTest {
+ protected:
+  // A good event, then this line, then a good event that must not be taken: the watch must be
+  // opened again from the first one.
+  void ExpectRefused(const std::string& line) {
+    SCOPED_TRACE(line.substr(0, 100));
+    InstantClock instant;
+    std::stop_source source;
+    ScriptedTransport transport(&instant, &source);
+    RecordingTarget recording;
+    recording.position.resource_version = "10";
+    ReflectorOptions same = options;
+    same.clock = &instant;
+    transport.Always("V", Answer::Json(PodListJson("1000", {})));
+    transport.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "11"}), line,
+                                  EventLine("ADDED", {.name = "b", .version = "13"})}));
+    transport.Push(Answer::Watch({}));
+    auto made = Reflector::Create(same, &transport, &recording);
+    (*made)->Run(source.get_token());
+    EXPECT_THAT(transport.Requests(), ElementsAre("V", "W 10", "W 11"));
+    EXPECT_THAT(recording.calls, ElementsAre("Start", "ADDED x/a@11"));
+    EXPECT_EQ((*made)->Status().restarts["Protocol"], 1U);
+    EXPECT_EQ((*made)->Status().last_error->code, ErrorCode::kProtocol);
+  }
+
+  // The list must be refused, and nothing swept.
+  void ExpectListRefused(Answer answer) {
+    target.Put("x/old", "uid-old", "3");
+    server.Push(std::move(answer));
+    Run();
+    EXPECT_THAT(server.Requests(), ElementsAre("L"));
+    EXPECT_EQ(target.Count("End"), 0U);
+    EXPECT_TRUE(target.objects.contains("x/old"));
+  }
+};
+
+TEST_F(HostileTest, UnknownEventType) {
+  ExpectRefused(EventLine("RENAMED", {.name = "a", .version = "12"}));
+}
+TEST_F(HostileTest, EventWithoutObject) { ExpectRefused(R"({"type":"ADDED"})"); }
+TEST_F(HostileTest, EventWithoutType) {
+  ExpectRefused(R"({"object":{"metadata":{"name":"a","resourceVersion":"12"}}})");
+}
+TEST_F(HostileTest, EventThatIsNoJson) { ExpectRefused("<html><body>proxy error</body></html>"); }
+TEST_F(HostileTest, EventThatIsCutOff) {
+  const std::string line = EventLine("ADDED", {.name = "a", .version = "12"});
+  for (size_t size : {size_t{1}, line.size() / 2, line.size() - 1})
+    ExpectRefused(line.substr(0, size));
+}
+TEST_F(HostileTest, TwoEventsInALine) {
+  const std::string line = EventLine("ADDED", {.name = "a", .version = "12"});
+  ExpectRefused(line + line);
+}
+TEST_F(HostileTest, EventWithoutVersion) {
+  ExpectRefused(EventLine("ADDED", {.name = "a", .version = ""}));
+}
+TEST_F(HostileTest, EventWithAVersionThatIsNone) {
+  for (const char* version : {"0", "007", "-1", "abc", "1.5"}) {
+    ExpectRefused(EventLine("MODIFIED", {.name = "a", .version = version}));
+  }
+}
+TEST_F(HostileTest, BookmarkWithoutVersion) {
+  ExpectRefused(BookmarkLine(""));
+  ExpectRefused(BookmarkLine("x"));
+  ExpectRefused(R"({"type":"BOOKMARK","object":{}})");
+}
+TEST_F(HostileTest, InvalidUtf8IsNotStored) {
+  ExpectRefused(EventLine("ADDED", {.name = "a", .version = "12", .extra = ",\"s\":\"\xc3\x28\""}));
+  ExpectRefused(EventLine("ADDED", {.name = "a", .version = "12", .extra = ",\"s\":\"\xff\""}));
+}
+TEST_F(HostileTest, SlashOrNulInANameIsNotSkipped) {
+  ExpectRefused(EventLine("ADDED", {.name = "a/b", .version = "12"}));
+  ExpectRefused(EventLine("ADDED", {.name = "a\\u0000b", .version = "12"}));
+  ExpectRefused(EventLine("ADDED", {.name = "a", .version = "12", .ns = "x/y"}));
+  ExpectRefused(EventLine("DELETED", {.name = "", .version = "12"}));
+}
+TEST_F(HostileTest, NestingAHundredThousandDeep) {
+  ExpectRefused(EventLine(
+      "ADDED", {.name = "a",
+                .version = "12",
+                .extra = ",\"s\":" + std::string(100'000, '[') + std::string(100'000, ']')}));
+}
+TEST_F(HostileTest, AnEndlessLine) {
+  options.max_event_bytes = 4096;
+  ExpectRefused(EventLine(
+      "ADDED",
+      {.name = "a", .version = "12", .extra = ",\"s\":\"" + std::string(10'000, 'x') + "\""}));
+}
+
+TEST_F(HostileTest, AnObjectOfThreeMegabytesIsTaken) {
+  StoredAt("10");
+  const TestPod big{
+      .name = "a", .version = "12", .extra = ",\"s\":\"" + std::string(3 << 20, 'x') + "\""};
+  server.Push(Answer::Watch({EventLine("ADDED", big)}).InBitsOf(16'384));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 12"));
+}
+
+TEST_F(HostileTest, AWatchThatStallsInMidLine) {
+  StoredAt("10");
+  Answer answer = Answer::Watch({EventLine("ADDED", {.name = "a", .version = "12"})});
+  answer.pieces[0].resize(20);
+  server.Push(std::move(answer).ThenHang());
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+  EXPECT_EQ(Restarts("silent"), 1U);
+}
+
+TEST_F(HostileTest, AWatchThatEndsInMidLine) {
+  StoredAt("10");
+  Answer answer = Answer::Watch({EventLine("ADDED", {.name = "a", .version = "12"})});
+  answer.pieces[0].resize(answer.pieces[0].size() - 1);  // everything but the newline
+  server.Push(std::move(answer));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+  EXPECT_EQ(target.Count("ADDED"), 0U);
+}
+
+TEST_F(HostileTest, HtmlWithStatus200) {
+  ExpectListRefused(
+      Answer::Json("<html>log in</html>").WithHeader("content-type", "text/html; charset=utf-8"));
+  EXPECT_THAT(reflector->Status().last_error->message, HasSubstr("text/html"));
+  EXPECT_THAT(target.calls, ElementsAre("Start"));
+}
+
+TEST_F(HostileTest, HtmlThatSaysItIsJson) {
+  ExpectListRefused(Answer::Json("<html>log in</html>"));
+}
+
+TEST_F(HostileTest, HtmlInsteadOfAWatch) {
+  StoredAt("10");
+  server.Push(Answer::Json("<html>\n").WithHeader("content-type", "text/html"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+}
+
+TEST_F(HostileTest, ARedirect) {
+  Answer answer = Answer::Json("{}");
+  answer.status = 302;
+  ExpectListRefused(std::move(answer));
+}
+
+TEST_F(HostileTest, AStatusInsteadOfAList) {
+  ExpectListRefused(Answer::Json(
+      R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200})"));
+}
+
+TEST_F(HostileTest, AnEmptyObjectIsNoEmptyList) { ExpectListRefused(Answer::Json("{}")); }
+
+TEST_F(HostileTest, AListWithoutVersion) {
+  ExpectListRefused(Answer::Json(PodListJson("", {{.name = "a", .version = "5"}})));
+}
+
+TEST_F(HostileTest, AListThatIsCutOff) {
+  const std::string list = PodListJson("9", {{.name = "a", .version = "5"}});
+  ExpectListRefused(Answer::Json(list.substr(0, list.size() - 1)));
+}
+
+TEST_F(HostileTest, AListThatTrickles) {
+  ExpectListRefused(Answer::Json(R"({"kind":"PodList","items":[)").ThenTrickle());
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kTimeout);
+}
+
+TEST_F(HostileTest, AListItemThatCannotBeAnObject) {
+  ExpectListRefused(Answer::Json(PodListJson("9", {{.name = "a/b", .version = "5"}})));
+}
+
+TEST_F(HostileTest, AListItemWithInvalidUtf8) {
+  ExpectListRefused(
+      Answer::Json(PodListJson("9", {{.name = "a", .version = "5", .extra = ",\"s\":\"\xff\""}})));
+}
+
+TEST_F(HostileTest, TheSamePageTokenForEver) {
+  options.first_sync = FirstSync::kPagedList;
+  for (int i = 0; i < 2; ++i) server.Push(Answer::Json(PodListJson("9", {}, "again")));
+  Run();
+  EXPECT_EQ(target.Count("End"), 0U);
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
+}
+
+TEST_F(HostileTest, DeletedForAnUnknownObjectIsHandedOn) {
+  StoredAt("10");
+  server.Push(Answer::Watch({EventLine("DELETED", {.name = "never", .version = "12"})}));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 12"));
+}
+
+TEST_F(HostileTest, AServerThatClosesEverythingAtOnceIsNotHammered) {
+  StoredAt("10");
+  for (int i = 0; i < 20; ++i) server.Push(Answer::Watch({}).Lasting(milliseconds(0)));
+  Run();
+  EXPECT_EQ(clock.Waits().size(), 20U);
+  milliseconds total{};
+  for (const milliseconds wait : clock.Waits()) total += wait;
+  EXPECT_GT(total, milliseconds(60'000));
+  EXPECT_THAT(Requests(), Each("W 10"));
+}
+
+}  // namespace
+}  // namespace larder
