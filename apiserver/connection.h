@@ -1,0 +1,80 @@
+// One client's connection, plain or TLS, under httplib's request handling.
+//
+// httplib's own streams give up a write after some seconds, poll idle connections ten times a
+// second and cannot be dropped from inside a handler; a simulator of long watches with
+// back-pressure and faults needs the opposite.
+//
+// Used by the connection's own thread, except Abort, Hangup and closed, which any thread may call.
+#pragma once
+
+#include <httplib.h>
+#include <openssl/ssl.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+
+namespace larder::apiserver {
+
+class Connection final : public httplib::Stream {
+ public:
+  // Takes over the socket. `tls` null: plain.
+  Connection(int socket, SSL_CTX* tls);
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // The TLS handshake, where there is one.
+  bool Accept();
+  // Waits for the next request's first byte. False: the peer closed, the time is over, or it was
+  // aborted.
+  bool WaitForRequest(std::chrono::milliseconds timeout);
+  // The name in the client's verified certificate; empty: none.
+  std::string CertificateUser() const;
+
+  // Ends all reading and writing at once, and wakes whoever waits in them. Any thread.
+  void Abort();
+  // Called by the monitor when the peer has gone. Any thread.
+  void Hangup();
+  bool closed() const { return closed_.load(); }
+  // What Hangup and Abort call, to wake the thread that serves this connection from its own wait.
+  void SetWaker(std::function<void()> waker);
+
+  // What is written from now on is counted there too.
+  void CountInto(std::atomic<uint64_t>* bytes) { counter_ = bytes; }
+  // Bytes a second; 0: as fast as it goes.
+  void Throttle(uint64_t bytes_per_second) { throttle_ = bytes_per_second; }
+
+  bool is_readable() const override { return true; }
+  bool is_writable() const override { return !closed(); }
+  ssize_t read(char* data, size_t size) override;
+  ssize_t write(const char* data, size_t size) override;
+  void get_remote_ip_and_port(std::string& ip, int& port) const override;
+  void get_local_ip_and_port(std::string& ip, int& port) const override;
+  // httplib only compares it with FD_SETSIZE, a limit that does not concern us.
+  socket_t socket() const override { return 0; }
+  int fd() const { return socket_; }
+
+  // The connection whose request this thread handles.
+  static Connection* Current();
+  void MakeCurrent();
+
+ private:
+  ssize_t WriteSome(const char* data, size_t size);
+  void Close(bool shut);
+
+  const int socket_;
+  SSL* ssl_ = nullptr;
+  std::atomic<bool> closed_ = false;
+  std::mutex waker_mutex_;
+  std::function<void()> waker_;
+  std::atomic<uint64_t>* counter_ = nullptr;
+  uint64_t throttle_ = 0;
+  // httplib reads a request's head byte by byte.
+  std::string buffer_;
+  size_t buffer_at_ = 0;
+};
+
+}  // namespace larder::apiserver

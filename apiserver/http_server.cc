@@ -1,0 +1,109 @@
+#include "apiserver/http_server.h"
+
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "apiserver/thread_pool.h"
+
+namespace larder::apiserver {
+namespace {
+
+constexpr std::chrono::seconds kKeepAlive{90};
+// The real server's limit for a request's body.
+constexpr size_t kMaxBody = 3 * 1024 * 1024;
+
+// What httplib would get wrong for us.
+void AdaptRequest(httplib::Request& request) {
+  const std::string encoding = request.get_header_value("Accept-Encoding");
+  request.headers.erase("Accept-Encoding");
+  if (!encoding.empty()) request.set_header(HttpServer::kAcceptEncoding, encoding);
+  // Without a length httplib reads a body until the connection ends.
+  if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
+    request.set_header("Content-Length", "0");
+  }
+}
+
+}  // namespace
+
+HttpServer::HttpServer(Options options, RequestHandler handler)
+    : options_(std::move(options)), handler_(std::move(handler)) {
+  new_task_queue = [this] { return new ThreadPool(options_.max_connections); };
+  // httplib's default shares a port with whoever asks for it (SO_REUSEPORT): two simulators on one
+  // port would each get half of the requests, and nobody an error.
+  set_socket_options([](socket_t sock) {
+    const int on = 1;
+    setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  });
+  set_payload_max_length(kMaxBody);
+  set_keep_alive_timeout(kKeepAlive.count());
+  const auto handle = [this](const httplib::Request& request, httplib::Response& response) {
+    handler_(request, response, *Connection::Current());
+  };
+  Get(".*", handle);
+  Post(".*", handle);
+  Put(".*", handle);
+  Patch(".*", handle);
+  Delete(".*", handle);
+}
+
+HttpServer::~HttpServer() { Stop(); }
+
+Result<void> HttpServer::Start() {
+  port_ = options_.port == 0                           ? bind_to_any_port(options_.host)
+          : bind_to_port(options_.host, options_.port) ? options_.port
+                                                       : -1;
+  if (port_ <= 0) {
+    return MakeError(
+        ErrorCode::kUnavailable,
+        "cannot listen on {}:{}: the port is in use, or the address is not one of this "
+        "machine; choose another port, or 0 for any free one",
+        options_.host, options_.port);
+  }
+  monitor_.Start();
+  acceptor_ = std::jthread([this] { listen_after_bind(); });
+  while (!is_running()) std::this_thread::yield();
+  return {};
+}
+
+void HttpServer::Stop() {
+  if (stopping_.exchange(true)) return;
+  if (acceptor_.joinable()) {
+    stop();
+    AbortConnections([](const Connection&) { return true; });
+    acceptor_.join();
+  }
+  monitor_.Stop();
+}
+
+void HttpServer::AbortConnections(const std::function<bool(const Connection&)>& chosen) {
+  std::lock_guard lock(mutex_);
+  for (Connection* connection : connections_) {
+    if (chosen(*connection)) connection->Abort();
+  }
+}
+
+bool HttpServer::process_and_close_socket(socket_t sock) {
+  Connection connection(sock, options_.tls);
+  {
+    std::lock_guard lock(mutex_);
+    // A connection that came after Stop broke the others would never be broken.
+    if (stopping_) return false;
+    connections_.insert(&connection);
+  }
+  connection.MakeCurrent();
+  if (connection.Accept()) {
+    bool last = false;
+    while (!stopping_ && !last && connection.WaitForRequest(kKeepAlive)) {
+      connection.CountInto(nullptr);
+      connection.Throttle(0);
+      if (!process_request(connection, false, last, AdaptRequest)) break;
+      if (connection.closed()) break;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  connections_.erase(&connection);
+  return true;
+}
+
+}  // namespace larder::apiserver

@@ -1,0 +1,428 @@
+#include "apiserver/object_writer.h"
+
+#include <fmt/chrono.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace larder::apiserver {
+namespace {
+
+std::string Text(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// A DNS-1123 subdomain, what most kinds ask of a name.
+bool ValidName(std::string_view name) {
+  if (name.empty() || name.size() > 253) return false;
+  const auto edge = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  bool start = true;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (c == '.') {
+      if (start || !edge(name[i - 1])) return false;
+      start = true;
+    } else {
+      if (!edge(c) && (c != '-' || start)) return false;
+      start = false;
+    }
+  }
+  return edge(name.back());
+}
+
+// What a change of the spec is: everything but metadata and status.
+bool SpecDiffers(const Json& a, const Json& b) {
+  const auto rest = [](const Json& object) {
+    Json out = object;
+    for (const char* key : {"metadata", "status", "kind", "apiVersion"}) out.erase(key);
+    return out;
+  };
+  return rest(a) != rest(b);
+}
+
+void SetOrErase(Json& target, const char* key, const Json& source) {
+  if (source.contains(key)) {
+    target[key] = source[key];
+  } else {
+    target.erase(key);
+  }
+}
+
+// Metadata in the order in which the real server prints it.
+Json OrderMetadata(const Json& metadata) {
+  static const char* const kOrder[] = {"name",
+                                       "generateName",
+                                       "namespace",
+                                       "selfLink",
+                                       "uid",
+                                       "resourceVersion",
+                                       "generation",
+                                       "creationTimestamp",
+                                       "deletionTimestamp",
+                                       "deletionGracePeriodSeconds",
+                                       "labels",
+                                       "annotations",
+                                       "ownerReferences",
+                                       "finalizers",
+                                       "managedFields"};
+  Json out = Json::object();
+  for (const char* key : kOrder) {
+    if (metadata.contains(key) && !metadata[key].is_null()) out[key] = metadata[key];
+  }
+  return out;
+}
+
+bool HasFinalizers(const Json& object) {
+  const Json finalizers = object["metadata"].value("finalizers", Json::array());
+  return finalizers.is_array() && !finalizers.empty();
+}
+
+bool IsDeleting(const Json& object) { return object["metadata"].contains("deletionTimestamp"); }
+
+}  // namespace
+
+ObjectWriter::ObjectWriter(State& state, ResourceRegistry& registry, Clock& clock, uint64_t seed)
+    : state_(state), registry_(registry), clock_(clock), random_(seed) {}
+
+Json ObjectWriter::Read(const StoredObject& object) {
+  return Json::parse(object.Render().text, nullptr, false);
+}
+
+std::string ObjectWriter::KeyOf(const std::string& ns, std::string_view name) {
+  return ns.empty() ? std::string(name) : fmt::format("{}/{}", ns, name);
+}
+
+std::string ObjectWriter::NewUid() {
+  std::lock_guard lock(random_mutex_);
+  const uint64_t high = (random_() & 0xffffffffffff0fffULL) | 0x4000;
+  const uint64_t low = (random_() & 0x3fffffffffffffffULL) | 0x8000000000000000ULL;
+  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff,
+                     high & 0xffff, low >> 48, low & 0xffffffffffffULL);
+}
+
+std::string ObjectWriter::RandomSuffix() {
+  constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
+  std::lock_guard lock(random_mutex_);
+  std::string out;
+  for (int i = 0; i < 5; ++i) out += kLetters[random_() % kLetters.size()];
+  return out;
+}
+
+std::string ObjectWriter::Now() const {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(clock_.WallNow())));
+}
+
+FieldManager ObjectWriter::ManagerOf(const ResourceInfo& info, const WriteOptions& options) const {
+  return {options.manager, info.resource.ApiVersion(),
+          options.subresource == "status" ? "status" : "", Now()};
+}
+
+ApiResult<void> ObjectWriter::CheckMetadata(const ResourceInfo& info, const std::string& ns,
+                                            Json& object) const {
+  if (!object.is_object()) return tl::unexpected(BadRequestStatus("the body is not a JSON object"));
+  const std::string kind = Text(object, "kind");
+  if (!kind.empty() && kind != info.resource.kind) {
+    return tl::unexpected(BadRequestStatus(
+        fmt::format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is registered "
+                    "for this path",
+                    kind, Text(object, "apiVersion"), info.resource.kind, kind)));
+  }
+  const std::string api_version = Text(object, "apiVersion");
+  if (!api_version.empty() && api_version != info.resource.ApiVersion()) {
+    return tl::unexpected(BadRequestStatus(
+        fmt::format("the API version in the data ({}) does not match the expected API version ({})",
+                    api_version, info.resource.ApiVersion())));
+  }
+  if (!object.contains("metadata")) object["metadata"] = Json::object();
+  Json& metadata = object["metadata"];
+  if (!metadata.is_object()) return tl::unexpected(BadRequestStatus("metadata is not an object"));
+  const std::string given = Text(metadata, "namespace");
+  if (info.resource.namespaced) {
+    if (!given.empty() && given != ns) {
+      return tl::unexpected(
+          BadRequestStatus("the namespace of the provided object does not match the namespace sent "
+                           "on the request"));
+    }
+    metadata["namespace"] = ns;
+  } else {
+    metadata.erase("namespace");
+  }
+  return {};
+}
+
+void ObjectWriter::PrepareNew(const ResourceInfo& info, Json& object, const WriteOptions& options) {
+  Json& metadata = object["metadata"];
+  if (!options.trusted || Text(metadata, "uid").empty()) metadata["uid"] = NewUid();
+  if (!options.trusted || Text(metadata, "creationTimestamp").empty()) {
+    metadata["creationTimestamp"] = Now();
+  }
+  metadata["resourceVersion"] = "";
+  for (const char* key : {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}) {
+    metadata.erase(key);
+  }
+  if (info.generation) {
+    metadata["generation"] = 1;
+  } else {
+    metadata.erase("generation");
+  }
+  if (info.status && !options.trusted) object.erase("status");
+  if (info.resource.resource == "pods" && !object.contains("status")) {
+    object["status"] = {{"phase", "Pending"}, {"qosClass", "BestEffort"}};
+  }
+  if (info.resource.resource == "namespaces") {
+    metadata["labels"]["kubernetes.io/metadata.name"] = Text(metadata, "name");
+    object["spec"]["finalizers"] = Json::array({"kubernetes"});
+    object["status"]["phase"] = "Active";
+  }
+}
+
+void ObjectWriter::PrepareUpdate(const ResourceInfo& info, const Json& current, Json& updated,
+                                 const WriteOptions& options) const {
+  Json& metadata = updated["metadata"];
+  const Json& old = current["metadata"];
+  // Only a status update may change the status, and it changes nothing else.
+  if (options.subresource == "status") {
+    Json status = updated.value("status", Json());
+    updated = current;
+    if (status.is_null()) {
+      updated.erase("status");
+    } else {
+      updated["status"] = std::move(status);
+    }
+  } else if (info.status && !options.trusted) {
+    SetOrErase(updated, "status", current);
+  }
+  for (const char* key : {"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
+                          "deletionGracePeriodSeconds", "generateName", "generation"}) {
+    SetOrErase(metadata, key, old);
+  }
+  if (info.generation && SpecDiffers(current, updated)) {
+    metadata["generation"] = old.value("generation", int64_t{0}) + 1;
+  }
+}
+
+ApiResult<void> ObjectWriter::CheckVersion(const ResourceInfo& info, const StoredObject& current,
+                                           const std::string& name, const Json& updated) const {
+  const Json& metadata = updated["metadata"];
+  const std::string uid = Text(metadata, "uid");
+  if (!uid.empty() && uid != current.identity->uid) {
+    return tl::unexpected(
+        ConflictStatus(info, name,
+                       fmt::format("Precondition failed: UID in precondition: {}, UID in object "
+                                   "meta: {}",
+                                   uid, current.identity->uid)));
+  }
+  const std::string version = Text(metadata, "resourceVersion");
+  if (!version.empty() && version != std::to_string(current.version)) {
+    return tl::unexpected(ModifiedStatus(info, name));
+  }
+  return {};
+}
+
+ApiResult<Written> ObjectWriter::Create(const ResourceInfo& info, const std::string& ns,
+                                        Json object, const WriteOptions& options) {
+  if (auto checked = CheckMetadata(info, ns, object); !checked) {
+    return tl::unexpected(std::move(checked).error());
+  }
+  if (!Text(object["metadata"], "resourceVersion").empty() && !options.trusted) {
+    ApiStatus status;
+    status.message = "resourceVersion should not be set on objects to be created";
+    return tl::unexpected(std::move(status));
+  }
+  const std::string prefix = Text(object["metadata"], "generateName");
+  const bool generate = Text(object["metadata"], "name").empty() && !prefix.empty();
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    if (generate) object["metadata"]["name"] = prefix + RandomSuffix();
+    const std::string name = Text(object["metadata"], "name");
+    auto made = Mutate(info, ns, name, options, /*may_create=*/true, /*tracked=*/true,
+                       [&](const Json* current) -> ApiResult<Json> {
+                         if (current) return tl::unexpected(AlreadyExistsStatus(info, name));
+                         return object;
+                       });
+    if (made || !generate || made.error().reason != "AlreadyExists") return made;
+  }
+  return tl::unexpected(AlreadyExistsStatus(info, prefix));
+}
+
+ApiResult<Written> ObjectWriter::Update(const ResourceInfo& info, const std::string& ns,
+                                        const std::string& name, Json object,
+                                        const WriteOptions& options) {
+  if (options.subresource == "scale") {
+    return Mutate(info, ns, name, options, false, true,
+                  [&](const Json* current) { return ScaleChange(*current, object); });
+  }
+  if (auto checked = CheckMetadata(info, ns, object); !checked) {
+    return tl::unexpected(std::move(checked).error());
+  }
+  const std::string given = Text(object["metadata"], "name");
+  if (given != name) {
+    return tl::unexpected(BadRequestStatus(
+        given.empty()
+            ? "name must be provided"
+            : fmt::format("the name of the object ({}) does not match the name on the URL "
+                          "({})",
+                          given, name)));
+  }
+  return Mutate(info, ns, name, options, info.create_on_update && options.subresource.empty(), true,
+                [&](const Json* current) -> ApiResult<Json> {
+                  if (current && !info.unconditional_update && !options.trusted &&
+                      Text(object["metadata"], "resourceVersion").empty()) {
+                    return tl::unexpected(
+                        InvalidStatus(info.resource.group, info.resource.kind, name,
+                                      {{"FieldValueInvalid", "metadata.resourceVersion",
+                                        "Invalid value: 0: must be specified for an update"}}));
+                  }
+                  return object;
+                });
+}
+
+ApiResult<Written> ObjectWriter::Patch(const ResourceInfo& info, const std::string& ns,
+                                       const std::string& name, PatchType type, const Json& patch,
+                                       const WriteOptions& options) {
+  const bool apply = type == PatchType::kApply;
+  return Mutate(info, ns, name, options, apply && options.subresource.empty(), !apply,
+                [&](const Json* current) -> ApiResult<Json> {
+                  if (options.subresource == "scale") {
+                    auto scale = ApplyPatch(type, Json::parse(R"({"spec":{}})"), patch);
+                    if (!scale) return scale;
+                    return ScaleChange(*current, *scale);
+                  }
+                  if (!apply) return ApplyPatch(type, *current, patch);
+                  Json applied = patch;
+                  if (auto checked = CheckMetadata(info, ns, applied); !checked) {
+                    return tl::unexpected(std::move(checked).error());
+                  }
+                  applied["metadata"]["name"] = name;
+                  applied.erase("kind");
+                  applied.erase("apiVersion");
+                  return ServerSideApply(current, applied, ManagerOf(info, options), options.force,
+                                         !info.custom);
+                });
+}
+
+ApiResult<Json> ObjectWriter::ScaleChange(const Json& current, const Json& scale) {
+  const Json replicas = scale.value("spec", Json::object()).value("replicas", Json(0));
+  if (!replicas.is_number_integer() || replicas.get<int64_t>() < 0) {
+    return tl::unexpected(InvalidStatus(
+        "autoscaling", "Scale", Text(current["metadata"], "name"),
+        {{"FieldValueInvalid", "spec.replicas",
+          fmt::format("Invalid value: {}: should be a non-negative integer", replicas.dump())}}));
+  }
+  Json out = current;
+  out["spec"]["replicas"] = replicas;
+  const std::string version = Text(scale.value("metadata", Json::object()), "resourceVersion");
+  out["metadata"]["resourceVersion"] = version;
+  return out;
+}
+
+ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::string& ns,
+                                        const std::string& name, const WriteOptions& options,
+                                        bool may_create, bool tracked, const Change& change) {
+  const TablePtr table = state_.FindTable(info.resource.ToString());
+  if (!table) return tl::unexpected(NoSuchPathStatus());
+  const std::string key = KeyOf(ns, name);
+  while (true) {
+    const StoredPtr current = state_.Get(*table, key);
+    if (!current && !may_create) return tl::unexpected(NotFoundStatus(info, name));
+    Json before;
+    if (current) before = Read(*current);
+    ApiResult<Json> changed = change(current ? &before : nullptr);
+    if (!changed) return tl::unexpected(std::move(changed).error());
+    Json& object = *changed;
+    const bool named_version = !Text(object["metadata"], "resourceVersion").empty();
+    std::string uid;
+    if (current) {
+      if (auto checked = CheckVersion(info, *current, name, object); !checked) {
+        return tl::unexpected(std::move(checked).error());
+      }
+      PrepareUpdate(info, before, object, options);
+      uid = current->identity->uid;
+    } else {
+      if (!ValidName(name)) {
+        return tl::unexpected(InvalidStatus(
+            info.resource.group, info.resource.kind, name,
+            {{name.empty() ? "FieldValueRequired" : "FieldValueInvalid",
+              name.empty() ? "name" : "metadata.name",
+              name.empty()
+                  ? "Required value: name or generateName is required"
+                  : fmt::format("Invalid value: \"{}\": a lowercase RFC 1123 subdomain must "
+                                "consist of lower case alphanumeric characters, '-' or '.', "
+                                "and must start and end with an alphanumeric character",
+                                name)}}));
+      }
+      PrepareNew(info, object, options);
+      uid = Text(object["metadata"], "uid");
+    }
+    object.erase("kind");
+    object.erase("apiVersion");
+    if (tracked) {
+      TrackUpdate(current ? &before : nullptr, object, ManagerOf(info, options), !info.custom);
+    }
+    object["metadata"] = OrderMetadata(object["metadata"]);
+    object["metadata"]["resourceVersion"] = current ? std::to_string(current->version) : "";
+    // A write that changes nothing is not written.
+    if (current && object == before) return Written{current, false};
+
+    const PreparedBody body = PrepareBody(object);
+    StoredPtr stored;
+    if (options.dry_run) {
+      auto unstored = std::make_shared<StoredObject>();
+      unstored->identity = std::make_shared<Identity>(Identity{key, uid});
+      unstored->version = current ? current->version : 0;
+      unstored->body = table->codec().Encode(body);
+      return Written{unstored, !current};
+    }
+    const bool finished = current && IsDeleting(object) && !HasFinalizers(object);
+    const State::Outcome outcome =
+        finished ? state_.Remove(*table, key, current->version, &body, &stored)
+                 : state_.Put(*table, key, uid, current ? current->version : State::kAbsent, body,
+                              &stored);
+    switch (outcome) {
+      case State::Outcome::kDone:
+        if (finished) {
+          AfterRemove(info, *stored);
+        } else if (auto after = AfterWrite(info, stored, !current); !after) {
+          return tl::unexpected(std::move(after).error());
+        }
+        return Written{stored, !current};
+      case State::Outcome::kNoNamespace: {
+        const ResourceInfoPtr namespaces = registry_.Find("", "v1", "namespaces");
+        return tl::unexpected(NotFoundStatus(*namespaces, ns));
+      }
+      case State::Outcome::kNamespaceTerminating:
+        return tl::unexpected(ForbiddenStatus(
+            info, name,
+            fmt::format(
+                "unable to create new content in namespace {} because it is being terminated",
+                ns)));
+      case State::Outcome::kMismatch:
+        if (named_version && current) return tl::unexpected(ModifiedStatus(info, name));
+    }
+  }
+}
+
+std::string ScaleJson(const StoredObject& object) {
+  const Json json = ObjectWriter::Read(object);
+  const Json& metadata = json["metadata"];
+  const Json spec = json.value("spec", Json::object());
+  Json out = {{"kind", "Scale"}, {"apiVersion", "autoscaling/v1"}, {"metadata", Json::object()}};
+  for (const char* key : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}) {
+    if (metadata.contains(key)) out["metadata"][key] = metadata[key];
+  }
+  out["spec"]["replicas"] = spec.value("replicas", Json(0));
+  out["status"]["replicas"] = json.value("status", Json::object()).value("replicas", Json(0));
+  std::string selector;
+  const Json labels = spec.value("selector", Json::object()).value("matchLabels", Json::object());
+  for (const auto& [key, value] : labels.items()) {
+    if (!value.is_string()) continue;
+    if (!selector.empty()) selector += ",";
+    selector += key + "=" + value.get<std::string>();
+  }
+  if (!selector.empty()) out["status"]["selector"] = selector;
+  return out.dump();
+}
+
+}  // namespace larder::apiserver

@@ -1,0 +1,41 @@
+#include "apiserver/thread_pool.h"
+
+#include <utility>
+
+namespace larder::apiserver {
+
+void ThreadPool::enqueue(std::function<void()> task) {
+  std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+  if (tasks_.size() > idle_ && threads_.size() < max_threads_) {
+    threads_.emplace_back([this] { Run(); });
+  }
+  ready_.notify_one();
+}
+
+void ThreadPool::shutdown() {
+  std::vector<std::jthread> threads;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    threads.swap(threads_);
+  }
+  ready_.notify_all();
+}
+
+void ThreadPool::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    ready_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    --idle_;
+    if (tasks_.empty()) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+}
+
+}  // namespace larder::apiserver

@@ -1,0 +1,37 @@
+// httplib's task queue with threads that are made when needed: a simulator in a unit test has two
+// of them, one with 200 watches has 200.
+#pragma once
+
+#include <httplib.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace larder::apiserver {
+
+class ThreadPool final : public httplib::TaskQueue {
+ public:
+  explicit ThreadPool(size_t max_threads) : max_threads_(max_threads) {}
+  ~ThreadPool() override { shutdown(); }
+
+  void enqueue(std::function<void()> task) override;
+  // Runs what is queued, then joins.
+  void shutdown() override;
+
+ private:
+  void Run();
+
+  const size_t max_threads_;
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> tasks_;
+  size_t idle_ = 0;
+  bool stopping_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace larder::apiserver
