@@ -1,0 +1,183 @@
+// What was heard and is not committed yet: between the thread that parses and the thread that
+// commits.
+//
+// client-go's DeltaFIFO, in batches. The producer appends to the open segment, where changes of one
+// key merge; the consumer takes the whole segment as one batch, with the version of the last event
+// in it. While one batch is being committed the next segment fills; when that is full, Put blocks:
+// that is the back-pressure, nothing grows without bound.
+//
+// What it guarantees:
+//  1. A batch's version is never ahead of its objects: everything put in up to that version is in
+//  this batch or one before.
+//  2. Changes of one key stay in order. Those that merge lose nothing that the last one does not
+//  say: adds and updates
+//     of one object (the same uid) become the newest state, an add staying an add; deletes in a row
+//     become one; a delete followed by an add stays two changes.
+//  3. Batches come out in order, one at a time. One that could not be committed is not skipped: it
+//  comes again (Requeue), or
+//     everything behind it is dropped and the producer is told to begin again from the last commit
+//     (Fail).
+//
+// Thread-safe; one consumer. In memory only: after a crash it is heard again, from the cursor on.
+// Errors: kCancelled after Close or on stop, kUnavailable after Fail until Reset; nothing of the
+// failed call was taken.
+//
+//   fifo.Put({.type = DeltaType::kUpdated, .key = key, .object = pod}, "4711", stop);
+//   while (auto batch = fifo.Pop(stop)) Commit(*batch) ? fifo.Ack(*batch) : fifo.Fail(*batch);
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "schema/object.h"
+
+namespace larder {
+
+enum class DeltaType {
+  kAdded,
+  kUpdated,
+  kDeleted,
+  kReplaced,  // part of a list
+  kSync,      // nothing changed: a resync
+};
+std::string_view ToString(DeltaType type);
+
+struct Delta {
+  DeltaType type = DeltaType::kUpdated;
+  ObjectKey key;
+  // The state after the change; for deletes the last one the server told, or null.
+  ObjectPtr object;
+  // The object as the store will write it, where the producer has made it already.
+  std::string encoded;
+  // Part of a list: versions are in no order, and the batch's version does not cover it.
+  bool in_list = false;
+  // A delete that nobody saw: `object` may be old or null.
+  bool final_state_unknown = false;
+
+  size_t ByteSize() const;
+};
+
+struct DeltaFifoOptions {
+  // Of one segment; two may exist. A single delta larger than the bytes still passes.
+  size_t max_items = 512;
+  size_t max_bytes = size_t{4} << 20;
+  Clock* clock = RealClock();
+};
+
+class DeltaFifo {
+ public:
+  using Duration = std::chrono::nanoseconds;
+  static constexpr Duration kForever = Duration::max();
+
+  struct Batch {
+    std::vector<Delta> deltas;
+    // Of the last event or bookmark put in; empty: none was.
+    std::string resource_version;
+    // A list is complete with this batch.
+    bool list_end = false;
+    uint64_t number = 0;
+  };
+
+  // Calls the visitor with every object known so far, until it returns false.
+  using ObjectVisitor = std::function<bool(const ObjectPtr&)>;
+  using KnownObjects = std::function<void(const ObjectVisitor&)>;
+
+  explicit DeltaFifo(DeltaFifoOptions options = {}) : options_(options) {}
+  DeltaFifo(const DeltaFifo&) = delete;
+  DeltaFifo& operator=(const DeltaFifo&) = delete;
+
+  // Blocks while the segment is full. An empty version leaves the segment's as it is.
+  Result<void> Put(Delta delta, std::string_view resource_version,
+                   const std::stop_token& stop = {});
+  // A bookmark: only the version moves.
+  Result<void> PutCursor(std::string_view resource_version, const std::stop_token& stop = {});
+  // Only when nothing waits for this key: for state that any newer delta replaces anyway. False:
+  // something does.
+  Result<bool> AddIfNotPresent(Delta delta, const std::stop_token& stop = {});
+  // A list that was put delta by delta is complete as of this version.
+  Result<void> EndReplace(std::string_view resource_version, const std::stop_token& stop = {});
+  // A list as a whole: kReplaced for each object; kDeleted with final_state_unknown for what is
+  // known or waits here and is not in the list; then EndReplace. A null `known`: only what waits
+  // here.
+  Result<void> Replace(const std::vector<ObjectPtr>& list, const KnownObjects& known,
+                       std::string_view resource_version, const std::stop_token& stop = {});
+  // A kSync for every known object whose key neither waits here nor is being committed: those are
+  // newer. Returns how many.
+  Result<size_t> Resync(const KnownObjects& known, const std::stop_token& stop = {});
+
+  // All that waits, as soon as there is something. nullopt: stop, time-out, or closed and empty.
+  // REQUIRES: the batch before was given to Ack, Requeue or Fail.
+  std::optional<Batch> Pop(const std::stop_token& stop = {}, Duration timeout = kForever);
+  // The batch is committed.
+  void Ack(const Batch& batch);
+  // It is not, but may be later: it comes again, before all that was put in meanwhile.
+  void Requeue(Batch batch);
+  // It is not, and what came after it cannot be either: everything is dropped, and Put fails until
+  // Reset.
+  void Fail(const Batch& batch);
+  // Waits until no batch is out, drops what is left, and takes new deltas again.
+  void Reset();
+
+  // Waits until everything put so far is committed.
+  Result<void> WaitUntilEmpty(const std::stop_token& stop = {});
+  // Is the first list handed over and committed?
+  bool HasSynced() const;
+  // Deltas that wait.
+  size_t Len() const;
+  // Deltas that joined another one, since the start.
+  uint64_t Merged() const;
+  // No more Puts; Pop hands out what is left, then nullopt.
+  void Close();
+
+ private:
+  struct KeyHash {
+    size_t operator()(const ObjectKey& key) const {
+      const std::hash<std::string_view> hash;
+      return hash(key.ns) * 31 + hash(key.name);
+    }
+  };
+  using KeyIndex = std::unordered_map<ObjectKey, size_t, KeyHash>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  struct Segment {
+    std::vector<Delta> deltas;
+    KeyIndex last_of;  // key → its newest delta
+    std::string resource_version;
+    size_t bytes = 0;
+    bool list_end = false;
+    bool Empty() const { return deltas.empty() && resource_version.empty() && !list_end; }
+  };
+
+  Result<void> WaitForRoom(Lock& lock, const std::stop_token& stop);
+  void Append(Delta delta);
+  // The newest delta that waits for this key; null: none.
+  const Delta* Waiting(const ObjectKey& key) const;
+  std::vector<Delta> FindGone(const std::vector<ObjectPtr>& list, const KnownObjects& known) const;
+  void Settle(const Batch& batch);
+
+  const DeltaFifoOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  Segment again_;  // a batch that comes again, before the open segment
+  Segment open_;
+  KeyIndex out_keys_;  // of the batch being committed
+  uint64_t out_ = 0;   // its number; 0: none
+  uint64_t batches_ = 0;
+  uint64_t merged_ = 0;
+  bool failed_ = false;
+  bool closed_ = false;
+  bool synced_ = false;
+};
+
+}  // namespace larder

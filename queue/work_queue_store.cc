@@ -1,0 +1,341 @@
+// The durable half of WorkQueue: possession of a stored queue, writing, group commit, loading, and
+// the thread for it.
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "queue/work_queue_impl.h"
+
+namespace larder {
+
+using internal::QueueState;
+using internal::QueueWrites;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kGenerationBits = 40;
+// Of one transaction: large enough to share the cost of a commit, small enough to be held up by
+// nothing.
+constexpr size_t kMaxWrites = 2048;
+constexpr size_t kLoadChunk = 4096;
+constexpr auto kPublishInterval = 500ms;
+constexpr auto kMaxBackoff = std::chrono::nanoseconds(5s);
+
+// Which queues this process has open: two in one store under one name would process each other's
+// items.
+class OpenQueues {
+ public:
+  bool Insert(const Store* store, const std::string& name) {
+    std::lock_guard lock(mutex_);
+    return open_.emplace(store, name).second;
+  }
+  void Erase(const Store* store, const std::string& name) {
+    std::lock_guard lock(mutex_);
+    open_.erase({store, name});
+  }
+  static OpenQueues& Instance() {
+    static OpenQueues queues;
+    return queues;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<const Store*, std::string>> open_;
+};
+
+// Joins another generation of the same item. Work outranks a dead letter: it was added when the
+// item was dead.
+void MergeStored(const StoredQueueItem& stored, QueueState::Loaded* loaded) {
+  loaded->older.push_back(loaded->generation);
+  loaded->generation = stored.generation;
+  QueueRecord& into = loaded->record;
+  const QueueRecord& record = stored.record;
+  if (record.dead != into.dead) {
+    if (into.dead) into = record;
+    return;
+  }
+  into.added_ms = std::min(into.added_ms, record.added_ms);
+  into.not_before_ms = std::min(into.not_before_ms, record.not_before_ms);
+  into.priority = std::max(into.priority, record.priority);
+  into.failures = std::max(into.failures, record.failures);
+  if (into.last_error.empty()) into.last_error = record.last_error;
+}
+
+}  // namespace
+
+internal::TimePoint WorkQueue::Impl::Moment() const {
+  const auto wall = options_.clock->WallNow().time_since_epoch();
+  return {Now(), std::chrono::duration_cast<std::chrono::milliseconds>(wall).count()};
+}
+
+Result<void> WorkQueue::Impl::Start() {
+  if (durable()) {
+    LARDER_RETURN_IF_ERROR(TakePossession());
+    loaded_ = false;
+  }
+  if (options_.flush_interval > 0ms) {
+    if (durable() || metrics_ != nullptr) {
+      thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+    }
+    return {};
+  }
+  while (durable()) {
+    LARDER_ASSIGN_OR_RETURN(const bool more, LoadChunk());
+    if (!more) break;
+  }
+  FinishLoading({});
+  return {};
+}
+
+Result<void> WorkQueue::Impl::TakePossession() {
+  if (options_.name.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "a durable queue needs a name");
+  }
+  if (!OpenQueues::Instance().Insert(options_.store, options_.name)) {
+    return MakeError(ErrorCode::kAlreadyExists, "queue {} is open already", options_.name);
+  }
+  possessed_ = true;
+  LARDER_ASSIGN_OR_RETURN(const uint64_t epoch, NextEpoch());
+  first_generation_ = epoch << kGenerationBits;
+  next_generation_ = first_generation_;
+  // Not synced: a power loss that takes this note takes all that is written after it.
+  Transaction transaction = options_.store->Begin();
+  transaction.PutNote(EpochNote(), std::to_string(epoch));
+  return options_.store->Commit(std::move(transaction), Durability::kRelaxed);
+}
+
+Result<uint64_t> WorkQueue::Impl::NextEpoch() const {
+  LARDER_ASSIGN_OR_RETURN(const std::optional<std::string> note,
+                          options_.store->GetNote(EpochNote()));
+  uint64_t epoch = 0;
+  if (note) {
+    const auto [end, error] = std::from_chars(note->data(), note->data() + note->size(), epoch);
+    if (error != std::errc() || end != note->data() + note->size()) {
+      return MakeError(ErrorCode::kCorruption, "queue {}: the note {} is \"{}\", not a number",
+                       options_.name, EpochNote(), *note);
+    }
+    return epoch + 1;
+  }
+  // A queue that was never opened is empty, unless its items were brought here by a tool.
+  LARDER_RETURN_IF_ERROR(
+      options_.store->ScanQueue(options_.name, {}, [&epoch](const StoredQueueItem& item) {
+        epoch = std::max(epoch, item.generation >> kGenerationBits);
+        return true;
+      }));
+  return epoch + 1;
+}
+
+WorkQueue::Impl::~Impl() {
+  ShutDown(false);
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    thread_.join();
+  }
+  // A write that fails here costs no promise: it was relaxed, or its caller was told.
+  if (possessed_ && !abandoned_) static_cast<void>(Flush(Durability::kRelaxed));
+  if (possessed_) OpenQueues::Instance().Erase(options_.store, options_.name);
+}
+
+uint64_t WorkQueue::Impl::Stage(Transaction& transaction, std::string_view item, int32_t priority) {
+  if (!durable()) return 0;
+  const uint64_t generation = next_generation_.fetch_add(1, std::memory_order_relaxed);
+  QueueRecord record;
+  record.added_ms = Moment().wall_ms;
+  record.priority = priority;
+  transaction.PutQueueItem(options_.name, item, generation, record);
+  return generation;
+}
+
+Result<void> WorkQueue::Impl::Flush(Durability durability) {
+  if (!durable()) return {};
+  std::lock_guard flushing(flush_mutex_);
+  return FlushLocked(durability);
+}
+
+// Group commit: while one caller writes and syncs, others put their items into the state and queue
+// up for the mutex. The first of them to get it writes for all, and the rest find their ticket
+// served.
+Result<void> WorkQueue::Impl::SyncThrough(uint64_t ticket) {
+  std::lock_guard flushing(flush_mutex_);
+  if (synced_through_ >= ticket) return {};
+  return FlushLocked(Durability::kSync);
+}
+
+Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
+  uint64_t tickets = 0;
+  size_t dirty = 0;
+  size_t deletes = 0;
+  {
+    Lock lock(mutex_);
+    tickets = tickets_;
+    dirty = state_.dirty();
+    deletes = state_.deletes();
+  }
+  bool synced = durability != Durability::kSync;
+  // Until all is written that was there at the start; what is added meanwhile is the next flush's.
+  while (dirty > 0 || deletes > 0) {
+    QueueWrites writes;
+    size_t in_order = 0;
+    {
+      const internal::TimePoint now = Moment();
+      Lock lock(mutex_);
+      in_order = state_.Collect(
+          kMaxWrites, now,
+          [this] { return next_generation_.fetch_add(1, std::memory_order_relaxed); }, &writes);
+    }
+    if (writes.empty()) break;
+    dirty -= std::min(dirty, in_order);
+    deletes -= std::min(deletes, writes.deletes.size());
+    // A sync covers all that was committed before it, so the last transaction alone needs one.
+    const bool last = dirty == 0 && deletes == 0;
+    const Durability wanted = last ? durability : Durability::kRelaxed;
+    const Nanos started = Now();
+    Result<void> committed = Commit(writes, wanted);
+    const Nanos ended = Now();
+    Lock lock(mutex_);
+    QueueCounters& counters = state_.counters();
+    counters.flush_duration.Observe(ended - started);
+    if (!committed) {
+      ++counters.flush_errors;
+      write_error_ = committed.error();
+      state_.Restore(std::move(writes));
+      return committed;
+    }
+    write_error_.reset();
+    ++counters.flushes;
+    counters.records_written += writes.puts.size();
+    counters.records_deleted += writes.deletes.size();
+    if (wanted == Durability::kSync) {
+      synced = true;
+      state_.MarkSynced(writes.puts);
+    }
+  }
+  if (!synced) LARDER_RETURN_IF_ERROR(options_.store->Sync());
+  if (durability == Durability::kSync) synced_through_ = tickets;
+  return {};
+}
+
+Result<void> WorkQueue::Impl::Commit(const QueueWrites& writes, Durability durability) {
+  Transaction transaction = options_.store->Begin();
+  for (const StoredQueueItem& put : writes.puts) {
+    transaction.PutQueueItem(options_.name, put.item, put.generation, put.record);
+  }
+  for (const auto& [item, generation] : writes.deletes) {
+    transaction.DeleteQueueItem(options_.name, item, generation);
+  }
+  return options_.store->Commit(std::move(transaction), durability);
+}
+
+Result<bool> WorkQueue::Impl::LoadChunk() {
+  std::vector<QueueState::Loaded> chunk;
+  bool more = false;
+  LARDER_RETURN_IF_ERROR(
+      options_.store->ScanQueue(options_.name, load_after_, [&](const StoredQueueItem& stored) {
+        // What this process wrote it knows.
+        if (stored.generation >= first_generation_) return true;
+        if (!chunk.empty() && chunk.back().item == stored.item) {
+          MergeStored(stored, &chunk.back());
+          return true;
+        }
+        more = chunk.size() == load_limit_;
+        if (!more) chunk.push_back({stored.item, stored.record, stored.generation, {}});
+        return !more;
+      }));
+  if (!chunk.empty()) load_after_ = chunk.back().item;
+  load_limit_ = kLoadChunk;
+  // The disk has them by name, a worker should get them by age. For all but very long queues a
+  // chunk is everything.
+  std::sort(chunk.begin(), chunk.end(),
+            [](const auto& a, const auto& b) { return a.generation < b.generation; });
+  LoadInto(chunk);
+  return more;
+}
+
+void WorkQueue::Impl::LoadInto(const std::vector<QueueState::Loaded>& chunk) {
+  constexpr size_t kSlice = 256;
+  for (const QueueState::Loaded& loaded : chunk) {
+    if (loaded.record.failures > 0 && !loaded.record.dead) {
+      options_.rate_limiter->Restore(loaded.item, loaded.record.failures);
+    }
+  }
+  const internal::TimePoint now = Moment();
+  for (size_t begin = 0; begin < chunk.size(); begin += kSlice) {
+    const size_t end = std::min(begin + kSlice, chunk.size());
+    Lock lock(mutex_);
+    const Before before = Look();
+    for (size_t i = begin; i < end; ++i) state_.Load(chunk[i], now);
+    Release(std::move(lock), before);
+  }
+}
+
+void WorkQueue::Impl::FinishLoading(std::optional<Error> error) {
+  Lock lock(mutex_);
+  loaded_ = true;
+  load_error_ = std::move(error);
+  loaded_condition_.notify_all();
+}
+
+Result<void> WorkQueue::Impl::WaitUntilLoaded(const std::stop_token& stop) const {
+  Lock lock(mutex_);
+  if (!loaded_condition_.wait(lock, stop, [this] { return loaded_; })) {
+    return MakeError(ErrorCode::kCancelled, "queue {}: stopped while loading", options_.name);
+  }
+  if (load_error_) return tl::unexpected(*load_error_);
+  return {};
+}
+
+void WorkQueue::Impl::Run(const std::stop_token& stop) {
+  if (durable()) RunLoader(stop);
+  std::chrono::nanoseconds backoff{0};
+  while (!stop.stop_requested()) {
+    Lock lock(mutex_);
+    WaitForChanges(lock, stop);
+    // Gathering for a while, so that an item that is done soon costs no write.
+    const Clock::Steady due = options_.clock->Now() + options_.flush_interval + backoff;
+    while (!stop.stop_requested() && state_.unwritten() > 0 && options_.clock->Now() < due) {
+      options_.clock->WaitUntil(lock, writer_condition_, due, stop);
+    }
+    lock.unlock();
+    if (options_.clock->Now() >= next_publish_) {
+      PublishMetrics();
+      next_publish_ = options_.clock->Now() + kPublishInterval;
+    }
+    if (stop.stop_requested() || Flush(Durability::kRelaxed)) {
+      backoff = {};
+    } else {
+      backoff =
+          std::clamp<std::chrono::nanoseconds>(backoff * 2, options_.flush_interval, kMaxBackoff);
+    }
+  }
+}
+
+void WorkQueue::Impl::WaitForChanges(Lock& lock, const std::stop_token& stop) {
+  const Clock::Steady deadline = metrics_ == nullptr ? Clock::Steady::max() : next_publish_;
+  while (!stop.stop_requested() && state_.unwritten() == 0 && options_.clock->Now() < deadline) {
+    writer_idle_ = true;
+    options_.clock->WaitUntil(lock, writer_condition_, deadline, stop);
+  }
+  writer_idle_ = false;
+}
+
+void WorkQueue::Impl::RunLoader(const std::stop_token& stop) {
+  Clock::Steady next_flush = options_.clock->Now() + options_.flush_interval;
+  while (!stop.stop_requested()) {
+    const Result<bool> more = LoadChunk();
+    if (more && !*more) return FinishLoading({});
+    if (!more) {
+      if (!more.error().IsRetryable()) return FinishLoading(more.error());
+      static_cast<void>(options_.clock->SleepFor(options_.flush_interval, stop));
+    }
+    // Loading a long queue takes longer than a relaxed add may wait.
+    if (options_.clock->Now() >= next_flush) {
+      static_cast<void>(Flush(Durability::kRelaxed));
+      next_flush = options_.clock->Now() + options_.flush_interval;
+    }
+  }
+  FinishLoading(Error{ErrorCode::kCancelled, "the queue was closed while loading", {}, {}});
+}
+
+}  // namespace larder
