@@ -1,5 +1,7 @@
 # How every folder is built: the language, the warnings, the hardening, and three functions.
 
+# A folder finds what it needs; the targets are for all.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL TRUE)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
