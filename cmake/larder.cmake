@@ -41,7 +41,8 @@ endif()
 add_link_options(-Wl,-z,relro,-z,now)
 
 # larder_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [HEADERS ...]): the target larder_NAME,
-# alias larder::NAME. HEADERS are what users may include: installed to include/larder/NAME/.
+# alias larder::NAME. HEADERS are what users may include; they are installed to include/larder/NAME/
+# with the headers that they include in turn.
 function(larder_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS;HEADERS" ${ARGN})
   add_library(larder_${name} STATIC ${ARG_SOURCES})
@@ -54,7 +55,13 @@ function(larder_library name)
     PRIVATE $<BUILD_INTERFACE:larder_flags> ${ARG_PRIVATE_DEPS})
   set_property(GLOBAL APPEND PROPERTY LARDER_LIBRARIES larder_${name})
   install(TARGETS larder_${name} EXPORT larder-targets)
-  install(FILES ${ARG_HEADERS} DESTINATION include/larder/${name})
+  foreach(header ${ARG_HEADERS})
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+      message(FATAL_ERROR "${name} has no header ${header}")
+    endif()
+  endforeach()
+  list(TRANSFORM ARG_HEADERS PREPEND ${name}/)
+  set_property(GLOBAL APPEND PROPERTY LARDER_HEADERS ${ARG_HEADERS})
 endfunction()
 
 # larder_test(NAME SOURCES ... DEPS ...): one GoogleTest program; each test in it is a ctest.

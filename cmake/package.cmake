@@ -3,6 +3,25 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
+# The public headers and, through their #include "...", those they need.
+function(larder_install_headers)
+  get_property(headers GLOBAL PROPERTY LARDER_HEADERS)
+  set(installed)
+  while(headers)
+    list(POP_FRONT headers header)
+    if(header IN_LIST installed OR NOT EXISTS ${PROJECT_SOURCE_DIR}/${header})
+      continue()
+    endif()
+    list(APPEND installed ${header})
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION include/larder/${folder})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"")
+    list(TRANSFORM includes REPLACE "^#include \"([^\"]+)\".*" "\\1")
+    list(APPEND headers ${includes})
+  endwhile()
+endfunction()
+larder_install_headers()
+
 get_property(libraries GLOBAL PROPERTY LARDER_LIBRARIES)
 
 # larder::larder is all of them.
