@@ -16,9 +16,9 @@
 namespace larder::apiserver {
 
 struct User {
-  std::string name;
-  std::string token;  // empty: only by client certificate, whose common name is `name`
-  std::vector<std::string> forbidden;  // "pods", or with a verb "list:pods"
+  std::string name = {};
+  std::string token = {};  // empty: only by client certificate, whose common name is `name`
+  std::vector<std::string> forbidden = {};  // "pods", or with a verb "list:pods"
 
   static Result<User> FromJson(const Json& json);
 };

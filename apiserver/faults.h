@@ -49,21 +49,21 @@ enum class FaultType {
 
 struct Fault {
   FaultType type = FaultType::kDrop;
-  std::string resource;  // "pods", "deployments.apps"; empty: any
-  std::string verb;      // get list watch create update patch delete deletecollection; empty: any
-  int times = 1;         // -1: until removed
+  std::string resource = {};  // "pods", "deployments.apps"; empty: any
+  std::string verb = {};  // get list watch create update patch delete deletecollection; empty: any
+  int times = 1;          // -1: until removed
   int code = 500;
-  std::string reason;  // of the Status; empty: what fits the code
-  std::string message;
-  std::optional<int> retry_after;
+  std::string reason = {};  // of the Status; empty: what fits the code
+  std::string message = {};
+  std::optional<int> retry_after = {};
   int after_events = 0;
   int delay_ms = 0;
   uint64_t bytes_per_second = 0;
-  std::string mode;
-  std::string content_type;
-  std::string body;
+  std::string mode = {};
+  std::string content_type = {};
+  std::string body = {};
   int64_t repeat = 1;
-  std::map<std::string, std::string> headers;
+  std::map<std::string, std::string> headers = {};
   int id = 0;  // given by Add
 
   static Result<Fault> FromJson(const Json& json);

@@ -41,10 +41,10 @@ struct SimulatorOptions {
   // What the server's certificate is for.
   std::vector<std::string> certificate_hosts = {"127.0.0.1", "localhost"};
   // Empty: everybody may do everything.
-  std::vector<User> users;
+  std::vector<User> users = {};
   // The UID of namespace kube-system, by which clients know a cluster again; empty: made from the
   // seed.
-  std::string cluster_uid;
+  std::string cluster_uid = {};
   uint64_t first_version = 1000;
   // How many events of a resource a watch can go back. The real server keeps 100 to 102,400.
   size_t watch_window = 102'400;
