@@ -1,0 +1,195 @@
+#include "client/event_recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/client/fake_transport.h"
+
+namespace larder {
+namespace {
+
+using ::larder::testing::FakeTransport;
+using namespace std::chrono_literals;
+
+ObjectPtr Pod(const std::string& name) {
+  return *Object::Parse(R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"x","name":")" +
+                        name + R"(","uid":"u-)" + name + R"(","resourceVersion":"7"}})");
+}
+
+Result<Response> Echo(const Request& request) {
+  Json object = Json::parse(request.body);
+  object["metadata"]["name"] = "e";
+  return FakeTransport::Json200(object.dump());
+}
+
+EventRecorder::Options Named() {
+  EventRecorder::Options options;
+  options.component = "tester";
+  options.instance = "host-1";
+  return options;
+}
+
+Clock::Steady Soon() { return RealClock()->Now() + 10s; }
+
+TEST(EventRecorder, WritesCoreEvents) {
+  FakeTransport transport(&Echo);
+  EventRecorder recorder(transport, Named());
+  recorder.Event(*Pod("a"), EventLevel::kWarning, "Failed", "no room");
+  ASSERT_TRUE(recorder.Flush(Soon()));
+  ASSERT_EQ(transport.requests().size(), 1u);
+  const Request request = transport.requests()[0];
+  EXPECT_EQ(request.method, "POST");
+  EXPECT_EQ(request.path, "/api/v1/namespaces/x/events");
+  const Json event = Json::parse(request.body);
+  EXPECT_EQ(event["kind"], "Event");
+  EXPECT_EQ(event["type"], "Warning");
+  EXPECT_EQ(event["reason"], "Failed");
+  EXPECT_EQ(event["message"], "no room");
+  EXPECT_EQ(event["count"], 1);
+  EXPECT_EQ(event["involvedObject"]["uid"], "u-a");
+  EXPECT_EQ(event["involvedObject"]["kind"], "Pod");
+  EXPECT_EQ(event["source"]["component"], "tester");
+  EXPECT_EQ(event["reportingInstance"], "host-1");
+  EXPECT_EQ(recorder.written(), 1u);
+}
+
+TEST(EventRecorder, WritesTheNewerApiWhenAskedTo) {
+  FakeTransport transport(&Echo);
+  EventRecorder::Options options = Named();
+  options.api = EventRecorder::Api::kEventsV1;
+  EventRecorder recorder(transport, options);
+  recorder.Event(*Pod("a"), EventLevel::kNormal, "Started", "it runs", "Starting");
+  ASSERT_TRUE(recorder.Flush(Soon()));
+  recorder.Event(*Pod("a"), EventLevel::kNormal, "Started", "it runs", "Starting");
+  ASSERT_TRUE(recorder.Flush(Soon()));
+  ASSERT_EQ(transport.requests().size(), 2u);
+  EXPECT_EQ(transport.requests()[0].path, "/apis/events.k8s.io/v1/namespaces/x/events");
+  const Json event = Json::parse(transport.requests()[0].body);
+  EXPECT_EQ(event["regarding"]["name"], "a");
+  EXPECT_EQ(event["note"], "it runs");
+  EXPECT_EQ(event["action"], "Starting");
+  EXPECT_FALSE(event.contains("series"));
+  const Json patch = Json::parse(transport.requests()[1].body);
+  EXPECT_EQ(patch["series"]["count"], 2);
+}
+
+TEST(EventRecorder, ARepeatRaisesTheCount) {
+  FakeTransport transport(&Echo);
+  EventRecorder recorder(transport, Named());
+  for (int i = 0; i < 3; ++i) {
+    recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+    ASSERT_TRUE(recorder.Flush(Soon()));
+  }
+  const auto requests = transport.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  const std::string name = Json::parse(requests[0].body)["metadata"]["name"];
+  EXPECT_EQ(requests[2].method, "PATCH");
+  EXPECT_EQ(requests[2].path, "/api/v1/namespaces/x/events/" + name);
+  EXPECT_EQ(Json::parse(requests[2].body)["count"], 3);
+}
+
+TEST(EventRecorder, RepeatsThatWaitAreOneWrite) {
+  std::atomic<bool> go_on{false};
+  FakeTransport transport([&](const Request& request) -> Result<Response> {
+    while (!go_on) std::this_thread::yield();
+    return Echo(request);
+  });
+  EventRecorder recorder(transport, Named());
+  recorder.Event(*Pod("first"), EventLevel::kNormal, "R", "m");
+  while (transport.requests().empty()) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+  go_on = true;
+  ASSERT_TRUE(recorder.Flush(Soon()));
+  ASSERT_EQ(transport.requests().size(), 2u);
+  EXPECT_EQ(Json::parse(transport.requests()[1].body)["count"], 100);
+}
+
+TEST(EventRecorder, AnEventThatTheServerForgotIsWrittenAnew) {
+  FakeTransport transport([](const Request& request) -> Result<Response> {
+    if (request.method == "PATCH") return MakeError(ErrorCode::kNotFound, "gone");
+    return Echo(request);
+  });
+  EventRecorder recorder(transport, Named());
+  for (int i = 0; i < 2; ++i) {
+    recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+    ASSERT_TRUE(recorder.Flush(Soon()));
+  }
+  const auto requests = transport.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(requests[2].method, "POST");
+  EXPECT_EQ(Json::parse(requests[2].body)["count"], 1);
+}
+
+TEST(EventRecorder, ABlockedServerNeitherBlocksTheCallerNorGrowsTheQueue) {
+  std::atomic<bool> go_on{false};
+  FakeTransport transport([&](const Request& request) -> Result<Response> {
+    while (!go_on) std::this_thread::yield();
+    return Echo(request);
+  });
+  EventRecorder::Options options = Named();
+  options.max_pending = 10;
+  EventRecorder recorder(transport, options);
+  for (int i = 0; i < 100; ++i) {
+    recorder.Event(*Pod("p" + std::to_string(i)), EventLevel::kNormal, "R", "m");
+  }
+  EXPECT_GE(recorder.dropped(), 89u);
+  EXPECT_FALSE(recorder.Flush(RealClock()->Now() + 20ms));
+  go_on = true;
+  EXPECT_TRUE(recorder.Flush(Soon()));
+  EXPECT_EQ(recorder.written() + recorder.dropped(), 100u);
+}
+
+TEST(EventRecorder, ARefusedEventIsDroppedAndARetryableOneIsNot) {
+  FakeClock clock;
+  std::atomic<int> attempts{0};
+  FakeTransport transport([&](const Request& request) -> Result<Response> {
+    if (request.path.find("/refused/") != std::string::npos) {
+      return MakeError(ErrorCode::kForbidden, "no");
+    }
+    if (++attempts < 3) return MakeError(ErrorCode::kUnavailable, "later");
+    return Echo(request);
+  });
+  EventRecorder::Options options = Named();
+  options.clock = &clock;
+  EventRecorder recorder(transport, options);
+  recorder.Event(**Object::Parse(R"({"kind":"Pod","metadata":{"namespace":"refused","name":"a"}})"),
+                 EventLevel::kNormal, "R", "m");
+  recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+  while (recorder.written() == 0) {
+    clock.Advance(1s);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(recorder.dropped(), 1u);
+  EXPECT_EQ(attempts, 3);
+}
+
+TEST(EventRecorder, ANoisyObjectIsLimitedAndOthersAreNot) {
+  FakeTransport transport(&Echo);
+  FakeClock clock;
+  EventRecorder::Options options = Named();
+  options.clock = &clock;
+  EventRecorder recorder(transport, options);
+  for (int i = 0; i < 60; ++i) {
+    recorder.Event(*Pod("noisy"), EventLevel::kNormal, "R", "m" + std::to_string(i));
+  }
+  recorder.Event(*Pod("quiet"), EventLevel::kNormal, "R", "m");
+  while (recorder.written() + recorder.dropped() < 61) std::this_thread::yield();
+  EXPECT_EQ(recorder.written(), 26u);
+  EXPECT_EQ(recorder.dropped(), 35u);
+}
+
+TEST(EventRecorder, ClusterScopedObjectsHaveTheirEventsInDefault) {
+  FakeTransport transport(&Echo);
+  EventRecorder recorder(transport, Named());
+  recorder.Event(**Object::Parse(R"({"kind":"Node","metadata":{"name":"n"}})"), EventLevel::kNormal,
+                 "R", std::string(5000, 'm'));
+  ASSERT_TRUE(recorder.Flush(Soon()));
+  EXPECT_EQ(transport.requests()[0].path, "/api/v1/namespaces/default/events");
+  EXPECT_EQ(Json::parse(transport.requests()[0].body)["message"].get<std::string>().size(), 1024u);
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,163 @@
+#include "tests/client/http2_server.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <nghttp2/nghttp2.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <stdexcept>
+
+namespace larder::testing {
+namespace {
+
+constexpr int kSliceMs = 5;
+
+int SelectH2(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
+             unsigned in_size, void*) {
+  unsigned char* chosen = nullptr;
+  if (nghttp2_select_next_protocol(&chosen, out_size, in, in_size) != 1) {
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  }
+  *out = chosen;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+nghttp2_nv Header(const char* name, const char* value) {
+  return {reinterpret_cast<uint8_t*>(const_cast<char*>(name)),
+          reinterpret_cast<uint8_t*>(const_cast<char*>(value)), std::strlen(name),
+          std::strlen(value), NGHTTP2_NV_FLAG_NONE};
+}
+
+}  // namespace
+
+// One connection, on its own thread.
+struct Http2Connection {
+  Http2Server* server;
+  SSL* tls;
+  nghttp2_session* session = nullptr;
+  std::vector<int32_t> waiting;
+  std::map<int32_t, size_t> sent;  // bytes of the body, by stream
+
+  static ssize_t ReadBody(nghttp2_session*, int32_t stream, uint8_t* out, size_t size,
+                          uint32_t* flags, nghttp2_data_source* source, void*) {
+    auto* self = static_cast<Http2Connection*>(source->ptr);
+    const std::string& body = self->server->body_;
+    size_t& at = self->sent[stream];
+    const size_t n = std::min(size, body.size() - at);
+    std::memcpy(out, body.data() + at, n);
+    at += n;
+    if (at == body.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<ssize_t>(n);
+  }
+
+  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    auto* self = static_cast<Http2Connection*>(user);
+    const bool ended = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    const bool carries = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    if (!ended || !carries) return 0;
+    ++self->server->requests_;
+    self->waiting.push_back(frame->hd.stream_id);
+    if (static_cast<int>(self->waiting.size()) >= self->server->together_) self->Answer();
+    return 0;
+  }
+
+  void Answer() {
+    for (const int32_t stream : waiting) {
+      const nghttp2_nv headers[] = {Header(":status", "200"),
+                                    Header("content-type", "application/json")};
+      nghttp2_data_provider provider{};
+      provider.source.ptr = this;
+      provider.read_callback = &ReadBody;
+      nghttp2_submit_response(session, stream, headers, 2, &provider);
+    }
+    waiting.clear();
+  }
+
+  bool Send() {
+    const uint8_t* data = nullptr;
+    for (ssize_t n = 0; (n = nghttp2_session_mem_send(session, &data)) > 0;) {
+      for (ssize_t done = 0; done < n;) {
+        const int wrote = SSL_write(tls, data + done, static_cast<int>(n - done));
+        if (wrote <= 0) return false;
+        done += wrote;
+      }
+    }
+    return true;
+  }
+
+  void Run(int socket) {
+    nghttp2_session_callbacks* callbacks = nullptr;
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &OnFrame);
+    nghttp2_session_server_new(&session, callbacks, this);
+    nghttp2_session_callbacks_del(callbacks);
+    const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 100}};
+    nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, 1);
+    uint8_t block[16384];
+    while (!server->stopping_ && Send()) {
+      pollfd waiting_for{socket, POLLIN, 0};
+      if (SSL_pending(tls) == 0 && ::poll(&waiting_for, 1, kSliceMs) == 0) continue;
+      const int n = SSL_read(tls, block, sizeof block);
+      if (n <= 0) break;
+      if (nghttp2_session_mem_recv(session, block, static_cast<size_t>(n)) < 0) break;
+    }
+    nghttp2_session_del(session);
+  }
+};
+
+Http2Server::Http2Server(const Identity& identity, int together, std::string body)
+    : tls_(SSL_CTX_new(TLS_server_method())), together_(together), body_(std::move(body)) {
+  SSL_CTX_use_certificate(tls_.get(), identity.certificate.get());
+  SSL_CTX_use_PrivateKey(tls_.get(), identity.key.get());
+  SSL_CTX_set_alpn_select_cb(tls_.get(), &SelectH2, nullptr);
+  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener_, generic, size) != 0 || ::listen(listener_, 16) != 0 ||
+      ::getsockname(listener_, generic, &size) != 0) {
+    throw std::runtime_error("the HTTP/2 test server did not start");
+  }
+  port_ = ntohs(address.sin_port);
+  acceptor_ = std::jthread([this] { Accept(); });
+}
+
+Http2Server::~Http2Server() {
+  stopping_ = true;
+  acceptor_.join();
+  serving_.clear();
+  ::close(listener_);
+}
+
+ClientConfig Http2Server::Config() const {
+  return ForUrl("https://127.0.0.1:" + std::to_string(port_));
+}
+
+void Http2Server::Accept() {
+  while (!stopping_) {
+    pollfd waiting_for{listener_, POLLIN, 0};
+    if (::poll(&waiting_for, 1, kSliceMs) <= 0) continue;
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket >= 0) serving_.emplace_back([this, socket] { Serve(socket); });
+  }
+}
+
+void Http2Server::Serve(int socket) {
+  ++connections_;
+  SSL* tls = SSL_new(tls_.get());
+  SSL_set_fd(tls, socket);
+  if (SSL_accept(tls) == 1) {
+    Http2Connection connection{this, tls, nullptr, {}, {}};
+    connection.Run(socket);
+  }
+  SSL_free(tls);
+  ::close(socket);
+}
+
+}  // namespace larder::testing

@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/transport.h"
+
+namespace larder {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+struct Case {
+  const char* name;
+  int status;
+  const char* body;
+  ErrorCode code;
+};
+
+class ErrorFromResponseTable : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ErrorFromResponseTable, HasTheCode) {
+  const Error error = ErrorFromResponse(GetParam().status, {}, GetParam().body);
+  EXPECT_EQ(error.code, GetParam().code) << error.message;
+  EXPECT_FALSE(error.message.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ErrorFromResponseTable,
+    ::testing::Values(
+        Case{"BadRequest", 400, "", ErrorCode::kInvalidArgument},
+        Case{"Unauthorized", 401, "", ErrorCode::kUnauthorized},
+        Case{"Forbidden", 403, "", ErrorCode::kForbidden},
+        Case{"NotFound", 404, "404 page not found", ErrorCode::kNotFound},
+        Case{"MethodNotAllowed", 405, "", ErrorCode::kUnsupported},
+        Case{"NotAcceptable", 406, "", ErrorCode::kUnsupported},
+        Case{"UnsupportedMediaType", 415, "", ErrorCode::kUnsupported},
+        Case{"Conflict", 409, R"({"kind":"Status","reason":"Conflict"})", ErrorCode::kConflict},
+        Case{"ConflictWithoutStatus", 409, "", ErrorCode::kConflict},
+        Case{"AlreadyExists", 409, R"({"kind":"Status","reason":"AlreadyExists"})",
+             ErrorCode::kAlreadyExists},
+        Case{"Gone", 410, "", ErrorCode::kGone},
+        Case{"Expired", 410, R"({"kind":"Status","reason":"Expired"})", ErrorCode::kGone},
+        Case{"ExpiredWithAnotherStatus", 400, R"({"kind":"Status","reason":"Expired"})",
+             ErrorCode::kGone},
+        Case{"Invalid", 422, "", ErrorCode::kInvalid},
+        Case{"TooManyRequests", 429, "", ErrorCode::kTooManyRequests},
+        Case{"Internal", 500, "", ErrorCode::kUnavailable},
+        Case{"Unavailable", 503, "", ErrorCode::kUnavailable},
+        Case{"GatewayTimeout", 504, "", ErrorCode::kUnavailable},
+        Case{"VersionTooLarge", 504,
+             R"({"kind":"Status","reason":"Timeout","details":{"causes":[
+                 {"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}})",
+             ErrorCode::kVersionTooLarge},
+        Case{"OddShapes", 504, R"({"kind":"Status","reason":7,"details":[],"message":{}})",
+             ErrorCode::kUnavailable},
+        Case{"NotJson", 403, "<html>", ErrorCode::kForbidden}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(ErrorFromResponse, KeepsTheStatusAndItsMessage) {
+  const std::string body =
+      R"({"kind":"Status","reason":"Forbidden","message":"pods is forbidden","code":403})";
+  const Error error = ErrorFromResponse(403, {}, body);
+  EXPECT_THAT(error.message, HasSubstr("pods is forbidden"));
+  EXPECT_EQ(error.status_json, body);
+  EXPECT_EQ(ErrorFromResponse(403, {}, "{}").status_json, "");
+}
+
+TEST(ErrorFromResponse, ReadsRetryAfterFromHeaderAndStatus) {
+  EXPECT_EQ(ErrorFromResponse(429, {{"retry-after", "7"}}, "").retry_after, 7s);
+  EXPECT_EQ(ErrorFromResponse(429, {{"retry-after", "86400"}}, "").retry_after, 10min);
+  EXPECT_EQ(ErrorFromResponse(429, {{"retry-after", "-1"}}, "").retry_after, std::nullopt);
+  EXPECT_EQ(ErrorFromResponse(429, {{"retry-after", "soon"}}, "").retry_after, std::nullopt);
+  EXPECT_EQ(ErrorFromResponse(429, {}, "").retry_after, std::nullopt);
+  EXPECT_EQ(ErrorFromResponse(504, {}, R"({"kind":"Status","details":{"retryAfterSeconds":3}})")
+                .retry_after,
+            3s);
+}
+
+TEST(ErrorFromResponse, MessagesStayOnOneLineAndShort) {
+  const Error error = ErrorFromResponse(500, {}, std::string(100'000, '\n') + "x");
+  EXPECT_LT(error.message.size(), 500u);
+  EXPECT_EQ(error.message.find('\n'), std::string::npos);
+  EXPECT_EQ(ErrorFromResponse(500, {}, std::string(100'000, '[')).code, ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace larder
