@@ -228,7 +228,10 @@ void Churn::Loop(const std::stop_token& stop) {
     }
     if (options.limit > 0 && done >= options.limit) {
       std::lock_guard lock(mutex_);
-      if (generation == generation_) limit_reached_ = true;
+      if (generation == generation_) {
+        limit_reached_ = true;
+        counts_.running = false;
+      }
       changed_.notify_all();
     }
     if (done < due) continue;

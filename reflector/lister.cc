@@ -1,5 +1,7 @@
 #include "reflector/lister.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,8 +24,28 @@ bool UsableInKey(std::string_view name) {
   });
 }
 
+// Time after which the speed of fetching is judged.
+constexpr std::chrono::seconds kFirstLook(2);
+
 bool IsVersion(std::string_view version) {
   return CompareResourceVersions(version, version).has_value();
+}
+
+// " (namespace/name)" of an object that was refused, as far as it can be read; nothing of its
+// content.
+std::string NameForLog(std::string_view json) {
+  const simdjson::padded_string padded(json);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  std::string_view ns, name;
+  if (parser.parse(padded).get(root)) return {};
+  if (root.at_pointer("/metadata/name").get_string().get(name)) return {};
+  if (root.at_pointer("/metadata/namespace").get_string().get(ns)) ns = {};
+  std::string shown;
+  for (const std::string_view part : {ns, std::string_view("/"), name}) {
+    for (const char c : part.substr(0, 253)) shown += c >= 0x20 && c < 0x7f ? c : '?';
+  }
+  return " (" + shown + ")";
 }
 
 }  // namespace
@@ -42,14 +64,14 @@ Result<ListHead> SplitList(
   return splitter.head();
 }
 
-Result<Lister::Outcome> Lister::Full(const Job& job, const std::stop_token& stop) {
+Result<ListRequester::Outcome> ListRequester::Full(const Job& job, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const auto reader, Open(requests_.List(job.version), stop));
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
   LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
   return Finish(job, reader->head());
 }
 
-Result<Lister::Outcome> Lister::Paged(const Job& job, const std::stop_token& stop) {
+Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::stop_token& stop) {
   ListHead first;
   std::string token;
   bool begun = false;
@@ -70,7 +92,7 @@ Result<Lister::Outcome> Lister::Paged(const Job& job, const std::stop_token& sto
   return Finish(job, first);
 }
 
-Result<Lister::Outcome> Lister::Differential(const Job& job, const std::stop_token& stop) {
+Result<ListRequester::Outcome> ListRequester::Differential(const Job& job, const std::stop_token& stop) {
   auto reader = Open(requests_.ListMetadata(job.version), stop);
   if (!reader && reader.error().code == ErrorCode::kUnsupported) return Outcome{End::kTooMuch, {}};
   if (!reader) return tl::unexpected(std::move(reader).error());
@@ -88,11 +110,12 @@ Result<Lister::Outcome> Lister::Differential(const Job& job, const std::stop_tok
       CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {
     return Outcome{End::kRewound, head.resource_version};
   }
-  LARDER_RETURN_IF_ERROR(FetchDiffering(compared.differing, stop));
+  LARDER_ASSIGN_OR_RETURN(const bool fetched, FetchDiffering(compared.differing, stop));
+  if (!fetched) return Outcome{End::kTooMuch, {}};
   return Finish(job, head);
 }
 
-Result<std::unique_ptr<ListReader>> Lister::Open(const Request& request,
+Result<std::unique_ptr<ListReader>> ListRequester::Open(const Request& request,
                                                  const std::stop_token& stop) {
   in_body_ = false;
   auto reader = ListReader::Open(transport_, request, options_, clock_, recorder_, stop);
@@ -100,7 +123,7 @@ Result<std::unique_ptr<ListReader>> Lister::Open(const Request& request,
   return reader;
 }
 
-Result<void> Lister::ReadItems(ListReader& reader, const std::stop_token& stop) {
+Result<void> ListRequester::ReadItems(ListReader& reader, const std::stop_token& stop) {
   for (;;) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
     if (!entry) return {};
@@ -113,13 +136,13 @@ Result<void> Lister::ReadItems(ListReader& reader, const std::stop_token& stop) 
   }
 }
 
-Result<void> Lister::TakeItem(std::string_view json, const ListHead& head) {
+Result<void> ListRequester::TakeItem(std::string_view json, const ListHead& head) {
   LARDER_ASSIGN_OR_RETURN(ObjectPtr object, Parse(json, head.ItemType(DefaultType())));
   if (!shard_.Matches(object->ns(), object->uid())) return {};
   return target_.ListItem(std::move(object));
 }
 
-Result<Lister::Compared> Lister::Compare(ListReader& reader, const std::stop_token& stop) {
+Result<ListRequester::Compared> ListRequester::Compare(ListReader& reader, const std::stop_token& stop) {
   Compared compared;
   while (!compared.too_much) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
@@ -141,7 +164,7 @@ Result<Lister::Compared> Lister::Compare(ListReader& reader, const std::stop_tok
   return compared;
 }
 
-Result<void> Lister::CompareOne(const ItemHead& item, Compared& compared) {
+Result<void> ListRequester::CompareOne(const ItemHead& item, Compared& compared) {
   if (!shard_.Matches(item.ns, item.uid)) return {};
   if (!UsableInKey(item.ns) || !UsableInKey(item.name)) {
     return MakeError(ErrorCode::kProtocol,
@@ -164,21 +187,31 @@ Result<void> Lister::CompareOne(const ItemHead& item, Compared& compared) {
   return {};
 }
 
-Result<void> Lister::FetchDiffering(const std::vector<ObjectKey>& keys,
+Result<bool> ListRequester::FetchDiffering(const std::vector<ObjectKey>& keys,
                                     const std::stop_token& stop) {
+  const Clock::Steady start = clock_->Now();
+  size_t done = 0;
+  bool too_slow = false;
   auto fetch = [this](const ObjectKey& key, const std::stop_token& token) {
     return FetchOne(key, token);
   };
-  auto deliver = [this](ObjectPtr object) -> Result<void> {
+  auto deliver = [&](ObjectPtr object) -> Result<void> {
     recorder_.Fetched();
+    ++done;
+    const Clock::Steady::duration elapsed = clock_->Now() - start;
+    // Extrapolated once there is something to extrapolate from.
+    too_slow = elapsed > kFirstLook && elapsed / done * keys.size() > options_.max_fetch_time;
+    if (too_slow) return MakeError(ErrorCode::kTimeout, "fetching one by one takes too long");
     // It may have been recreated under its name, with a uid of another shard.
     if (!shard_.Matches(object->ns(), object->uid())) return {};
     return target_.ListItem(std::move(object));
   };
-  return FetchObjects(keys, options_.parallel_fetches, fetch, deliver, stop);
+  const Result<void> outcome = FetchObjects(keys, options_.parallel_fetches, fetch, deliver, stop);
+  if (!outcome && !too_slow) return tl::unexpected(outcome.error());
+  return !too_slow;
 }
 
-Result<ObjectPtr> Lister::FetchOne(const ObjectKey& key, const std::stop_token& stop) {
+Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_token& stop) {
   Result<Response> response = transport_.Do(requests_.ForObject(key), stop);
   if (!response && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
   if (!response) return tl::unexpected(std::move(response).error());
@@ -200,10 +233,13 @@ Result<ObjectPtr> Lister::FetchOne(const ObjectKey& key, const std::stop_token& 
   return object;
 }
 
-Result<ObjectPtr> Lister::Parse(std::string_view json, const TypeMeta& fallback) {
+Result<ObjectPtr> ListRequester::Parse(std::string_view json, const TypeMeta& fallback) {
   const Clock::Steady before = clock_->Now();
   Result<ObjectPtr> object = Object::Parse(json, fallback);
-  if (!object) return object;
+  if (!object) {
+    object.error().message += NameForLog(json);
+    return object;
+  }
   if (!IsVersion((*object)->resource_version())) {
     return MakeError(ErrorCode::kProtocol, "object {} has no usable resourceVersion: '{}'",
                      (*object)->key().ToString(), (*object)->resource_version());
@@ -212,7 +248,7 @@ Result<ObjectPtr> Lister::Parse(std::string_view json, const TypeMeta& fallback)
   return object;
 }
 
-Result<Lister::Outcome> Lister::Finish(const Job& job, const ListHead& head) {
+Result<ListRequester::Outcome> ListRequester::Finish(const Job& job, const ListHead& head) {
   if (!IsVersion(head.resource_version)) {
     return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'",
                      head.resource_version);
@@ -228,7 +264,7 @@ Result<Lister::Outcome> Lister::Finish(const Job& job, const ListHead& head) {
   return Outcome{End::kDone, head.resource_version};
 }
 
-void Lister::NoteShard(const ListHead& head) {
+void ListRequester::NoteShard(const ListHead& head) {
   if (!shard_.Empty()) recorder_.ShardedByServer(!head.shard_selector.empty());
 }
 

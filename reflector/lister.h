@@ -5,7 +5,7 @@
 // caller begins again.
 //
 //   auto outcome = lister.Full({.why = "first", .version = ""}, stop);
-//   if (outcome && outcome->end == Lister::End::kDone) Watch(outcome->version);
+//   if (outcome && outcome->end == ListRequester::End::kDone) Watch(outcome->version);
 //
 // Not thread-safe: the reflector's thread only.
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace larder {
 
-class Lister {
+class ListRequester {
  public:
   struct Job {
     std::string why;      // for the target: "first", "gone", "rewound"
@@ -48,7 +48,7 @@ class Lister {
     std::string version;
   };
 
-  Lister(const ReflectorOptions& options, Clock* clock, HttpTransport* transport, Target* target,
+  ListRequester(const ReflectorOptions& options, Clock* clock, HttpTransport* transport, Target* target,
          Recorder* recorder, const Requests* requests, const ShardSelector* shard)
       : options_(options),
         clock_(clock),
@@ -82,7 +82,8 @@ class Lister {
   Result<void> TakeItem(std::string_view json, const ListHead& head);
   Result<Compared> Compare(ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
-  Result<void> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
+  // False: it would take too long.
+  Result<bool> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
   Result<ObjectPtr> FetchOne(const ObjectKey& key, const std::stop_token& stop);
   Result<Outcome> Finish(const Job& job, const ListHead& head);
   void NoteShard(const ListHead& head);

@@ -178,18 +178,33 @@ Result<bool> Reflector::SameCluster() {
 }
 
 Result<std::string> Reflector::CurrentVersion() {
-  LARDER_ASSIGN_OR_RETURN(const Response response,
-                          transport_.Do(requests_.CurrentVersion(), token_));
-  recorder_.Bytes(response.wire_bytes, response.body.size());
-  LARDER_ASSIGN_OR_RETURN(
-      const ListHead head,
-      SplitList(response.body, options_,
-                [](std::string_view, const ListHead&) -> Result<void> { return {}; }));
-  if (!CompareResourceVersions(head.resource_version, head.resource_version)) {
-    return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'",
-                     head.resource_version);
+  const Request request = requests_.CurrentVersion();
+  LARDER_ASSIGN_OR_RETURN(const std::string version, VersionOf(request));
+  if (!CompareResourceVersions(version, version)) {
+    return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'", version);
   }
-  return head.resource_version;
+  return version;
+}
+
+Result<std::string> Reflector::VersionOf(const Request& request) {
+  const auto skip = [](std::string_view, const ListHead&) -> Result<void> { return {}; };
+  // Over the shared connection: no handshake.
+  const Result<Response> response = transport_.Do(request, token_);
+  if (response) {
+    recorder_.Bytes(response->wire_bytes, response->body.size());
+    LARDER_ASSIGN_OR_RETURN(const ListHead head, SplitList(response->body, options_, skip));
+    return head.resource_version;
+  }
+  if (response.error().code != ErrorCode::kProtocol) return tl::unexpected(response.error());
+  // A server that does not know limit=1 sends the whole list, perhaps more than fits in memory; its
+  // version stands at the beginning.
+  LARDER_ASSIGN_OR_RETURN(const auto reader, ListReader::Open(transport_, request, options_, clock_,
+                                                              recorder_, token_));
+  for (bool more = true; more && reader->head().resource_version.empty();) {
+    LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader->Next(token_));
+    more = entry.has_value();
+  }
+  return reader->head().resource_version;
 }
 
 Reflector::State Reflector::Fail(const Error& error, State next, std::string_view reason) {

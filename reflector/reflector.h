@@ -98,6 +98,7 @@ class Reflector {
   // Checking.
   Result<bool> SameCluster();
   Result<std::string> CurrentVersion();
+  Result<std::string> VersionOf(const Request& request);
   State AfterChecks();
 
   // Listing.
@@ -133,7 +134,7 @@ class Reflector {
   GuardedTarget target_;
   Recorder recorder_;
   Requests requests_;
-  Lister lister_;
+  ListRequester lister_;
   Backoff backoff_;
 
   // Only Run()'s thread touches these.

@@ -50,24 +50,24 @@ Reflector::State Reflector::BeginListing(std::string why, std::string version) {
 }
 
 Reflector::State Reflector::List() {
-  const Lister::Job job{list_why_, list_version_, cursor_};
-  const Result<Lister::Outcome> outcome =
+  const ListRequester::Job job{list_why_, list_version_, cursor_};
+  const Result<ListRequester::Outcome> outcome =
       Strategy() == FirstSync::kPagedList ? lister_.Paged(job, token_) : lister_.Full(job, token_);
   if (!outcome) return ListFailed(outcome.error(), State::kListing);
-  if (outcome->end == Lister::End::kRewound) return BeginListing("rewound", "");
+  if (outcome->end == ListRequester::End::kRewound) return BeginListing("rewound", "");
   return ListDone(outcome->version);
 }
 
 Reflector::State Reflector::Relist() {
-  const Result<Lister::Outcome> outcome =
+  const Result<ListRequester::Outcome> outcome =
       lister_.Differential({list_why_, list_version_, cursor_}, token_);
   if (!outcome) return ListFailed(outcome.error(), State::kRelisting);
   switch (outcome->end) {
-    case Lister::End::kDone:
+    case ListRequester::End::kDone:
       return ListDone(outcome->version);
-    case Lister::End::kRewound:
+    case ListRequester::End::kRewound:
       return BeginListing("rewound", "");
-    case Lister::End::kTooMuch:
+    case ListRequester::End::kTooMuch:
       break;
   }
   spdlog::info("{}: too much differs for a relist by metadata, listing in full", options_.name);
@@ -115,10 +115,15 @@ Reflector::State Reflector::ListFailed(const Error& error, State again) {
     default:
       break;
   }
-  // A way to list that keeps breaking off may be too much for this server or this line.
+  // A way to list that keeps breaking off may be too much for this server or this line. A refused
+  // connection says nothing about it.
   const bool counts = lister_.failed_in_body() || error.code != ErrorCode::kUnavailable;
-  if (again == State::kRelisting) return Fail(error, again, reason);
-  if (counts && ++list_failures_ >= kFailuresPerStrategy) NextStrategy();
+  const bool give_up = counts && ++list_failures_ >= kFailuresPerStrategy;
+  if (again == State::kRelisting) {
+    if (give_up) list_failures_ = 0;
+    return Fail(error, give_up ? ListState() : again, reason);
+  }
+  if (give_up) NextStrategy();
   return Fail(error, ListState(), reason);
 }
 

@@ -52,10 +52,12 @@ struct ReflectorOptions {
   uint32_t max_json_depth = 1000;
 
   // A relist fetches objects one by one as long as they are few: up to `max_single_fetches`, or up
-  // to this share of the collection; past that the full list is cheaper.
+  // to this share of the collection; past that the full list is cheaper. The same when fetching
+  // would take longer than `max_fetch_time`, for a slow server or the transport's rate limit.
   size_t max_single_fetches = 500;
   double max_fetched_share = 0.1;
   size_t parallel_fetches = 8;
+  std::chrono::milliseconds max_fetch_time{20'000};
 
   // timeoutSeconds of a watch is drawn from this range.
   std::chrono::seconds watch_timeout_min{300};

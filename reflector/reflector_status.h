@@ -21,7 +21,7 @@ enum class ReflectorState {
               // was ever synced.
   kChecking,  // The two checks before a cursor is trusted: same cluster, no rewound version. →
               // kWatching, kRelisting, kListing (rewound), kAnotherCluster.
-  kListing,        // Reads the whole collection by LIST, in one answer or in pages. → kWatching.
+  kListing,   // Reads the whole collection by LIST, in one answer or in pages. → kWatching.
   kStreamingList,  // Reads the whole collection as the initial events of a watch (WatchList). →
                    // kWatching on the same stream.
   kRelisting,   // The cursor expired: reads all metadata, fetches what differs. → kWatching, or

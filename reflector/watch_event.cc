@@ -17,8 +17,9 @@ constexpr std::array<std::string_view, kWatchEventTypes> kNames = {"ADDED", "MOD
                                                                    "BOOKMARK", "ERROR"};
 // A buffer that grew for one huge event is given back.
 constexpr size_t kKeptBytes = size_t{1} << 20;
-// How much of a line that nobody understands goes into a message.
-constexpr size_t kShownBytes = 60;
+// How much of a line that nobody understands goes into a message: its type, nothing of the object's
+// content.
+constexpr size_t kShownBytes = 40;
 
 tl::unexpected<Error> Refuse(std::string_view what, std::string_view line) {
   // Only printable ASCII: the line is whatever a peer sent.

@@ -38,6 +38,10 @@ Result<std::optional<WatchEvent>> WatchStream::Next(const std::stop_token& stop,
       heard_ = true;
       return event;
     }
+    // Bytes that never make an event must not keep the stream alive.
+    if (clock_->Now() >= deadline) {
+      return MakeError(ErrorCode::kTimeout, "no whole event arrived in time");
+    }
     LARDER_ASSIGN_OR_RETURN(const std::string_view piece, stream_->Read(stop, deadline));
     const uint64_t wire = stream_->wire_bytes();
     recorder_.Bytes(wire - std::exchange(wire_bytes_, wire), piece.size());
@@ -46,9 +50,6 @@ Result<std::optional<WatchEvent>> WatchStream::Next(const std::stop_token& stop,
       return MakeError(ErrorCode::kUnavailable, "the watch ended in the middle of an event");
     }
     lines_.Feed(piece);
-    if (piece.find('\n') == std::string_view::npos && clock_->Now() >= deadline) {
-      return MakeError(ErrorCode::kTimeout, "no whole event by the deadline, only parts of one");
-    }
   }
 }
 

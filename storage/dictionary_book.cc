@@ -5,38 +5,124 @@
 #include <algorithm>
 
 namespace larder {
+namespace {
 
-DictionaryBook::DictionaryBook(Save save)
-    : save_(std::move(save)), trainer_([this](const std::stop_token& stop) { TrainLoop(stop); }) {}
+// How many keys are kept to sample from, and how much is read of them.
+constexpr size_t kSampleKeys = 1000;
+constexpr size_t kSampleBytes = size_t{3} << 20;
+// Fewer teach nothing that lasts.
+constexpr size_t kMinSamples = 100;
+constexpr uint64_t kFirstTraining = 200;
+constexpr uint64_t kGrowth = 10;
+// One sample in this many is left out of training, to compare on.
+constexpr size_t kHoldOut = 10;
+// How much smaller values must get for a new dictionary to be worth moving to.
+constexpr double kWorthwhile = 0.97;
+// How many objects the ratio is averaged over, and how much worse it may get.
+constexpr uint64_t kRatioWindow = 2000;
+constexpr double kDecay = 0.8;
+// For so long a value made with a dictionary may be on its way to its commit.
+constexpr std::chrono::minutes kStillOnItsWay{10};
 
-DictionaryBook::~DictionaryBook() = default;
-
-void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) {
-  std::lock_guard lock(mutex_);
-  last_id_ = std::max(last_id_, dictionary->id());
-  Resource& state = resources_[resource];
-  if (!state.current || state.current->id() < dictionary->id()) {
-    state.current = dictionary;
-    state.sampling = false;
+size_t CompressedBytes(const DictionarySamples& samples, const Dictionary& dictionary) {
+  size_t total = 0;
+  for (size_t i = 0; i < samples.bodies.size(); ++i) {
+    total += Compress(samples.envelopes[i], &dictionary.envelope()).value_or("").size();
+    total += Compress(samples.bodies[i], &dictionary.body()).value_or("").size();
   }
-  by_id_[dictionary->id()] = {resource, std::move(dictionary)};
+  return total;
 }
 
-void DictionaryBook::Remove(DictionaryId id) {
+}  // namespace
+
+class DictionaryBook::Page {
+ public:
+  explicit Page(std::string resource_in) : resource(std::move(resource_in)) {}
+
+  const std::string resource;
+  mutable std::mutex mutex;  // guards all below
+  DictionaryPtr current;
+  bool wanted = false;
+  uint64_t observed = 0;                                   // objects, ever
+  uint64_t train_at = kFirstTraining;                      // when `observed` gets here
+  std::vector<std::pair<CollectionId, ObjectKey>> sample;  // a reservoir
+  uint64_t sampled_from = 0;
+  std::minstd_rand random;
+  uint64_t in_window = 0;
+  double recent_ratio = 0;   // raw / stored, averaged
+  double trained_ratio = 0;  // the same, just after the current dictionary came into use
+
+  // Every object seen since the last training has the same chance to be in the sample.
+  void Sample(CollectionId collection, const ObjectKey& key) {
+    ++sampled_from;
+    if (sample.size() < kSampleKeys) {
+      sample.emplace_back(collection, key);
+      return;
+    }
+    const uint64_t place = std::uniform_int_distribution<uint64_t>(0, sampled_from - 1)(random);
+    if (place < kSampleKeys) sample[place] = {collection, key};
+  }
+
+  // True when values have become clearly larger than they were.
+  bool Decayed(double ratio) {
+    ++in_window;
+    recent_ratio += (ratio - recent_ratio) / static_cast<double>(std::min(in_window, kRatioWindow));
+    if (!current || in_window < kRatioWindow) return false;
+    if (trained_ratio == 0) trained_ratio = recent_ratio;
+    return recent_ratio < trained_ratio * kDecay;
+  }
+
+  void Restart() {
+    sample.clear();
+    sampled_from = 0;
+    in_window = 0;
+    recent_ratio = 0;
+    trained_ratio = 0;
+  }
+};
+
+DictionaryBook::DictionaryBook(Hooks hooks)
+    : hooks_(std::move(hooks)),
+      trainer_([this](const std::stop_token& stop) { TrainLoop(stop); }) {}
+
+DictionaryBook::~DictionaryBook() { Stop(); }
+
+void DictionaryBook::Stop() {
+  trainer_.request_stop();
+  if (trainer_.joinable()) trainer_.join();
+}
+
+DictionaryBook::Page* DictionaryBook::PageOf(const std::string& resource) {
   std::lock_guard lock(mutex_);
-  by_id_.erase(id);
+  std::unique_ptr<Page>& page = pages_[resource];
+  if (!page) page = std::make_unique<Page>(resource);
+  return page.get();
+}
+
+DictionaryPtr DictionaryBook::Current(const Page& page) const {
+  std::lock_guard lock(page.mutex);
+  return page.current;
+}
+
+void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) {
+  Page* const page = PageOf(resource);
+  std::lock_guard lock(mutex_);
+  last_id_ = std::max(last_id_, dictionary->id());
+  std::lock_guard page_lock(page->mutex);
+  if (!page->current || page->current->id() < dictionary->id()) {
+    page->current = dictionary;
+    page->observed = std::max(page->observed, dictionary->seen());
+    page->train_at = dictionary->seen() * kGrowth;
+  }
+  // The right side of an assignment is evaluated first: the id must be read before the move.
+  const DictionaryId id = dictionary->id();
+  by_id_[id] = {resource, std::move(dictionary)};
 }
 
 DictionaryPtr DictionaryBook::Find(DictionaryId id) const {
   std::shared_lock lock(mutex_);
   const auto it = by_id_.find(id);
   return it == by_id_.end() ? nullptr : it->second.second;
-}
-
-DictionaryPtr DictionaryBook::Current(const std::string& resource) const {
-  std::shared_lock lock(mutex_);
-  const auto it = resources_.find(resource);
-  return it == resources_.end() ? nullptr : it->second.current;
 }
 
 std::vector<std::pair<std::string, DictionaryPtr>> DictionaryBook::All() const {
@@ -46,79 +132,122 @@ std::vector<std::pair<std::string, DictionaryPtr>> DictionaryBook::All() const {
   return out;
 }
 
-void DictionaryBook::Observe(const std::string& resource, const ObjectParts& parts,
-                             size_t stored_bytes) {
+std::vector<DictionaryId> DictionaryBook::Retired() const {
   std::lock_guard lock(mutex_);
-  Resource& state = resources_[resource];
-  const double ratio = static_cast<double>(parts.envelope.size() + parts.body.size()) /
-                       static_cast<double>(std::max<size_t>(stored_bytes, 1));
-  ++state.observed;
-  const double weight = 1.0 / std::min(kRatioWindow, static_cast<double>(state.observed));
-  state.recent_ratio += (ratio - state.recent_ratio) * weight;
-  if (state.current && !state.sampling && static_cast<double>(state.observed) >= kRatioWindow) {
-    if (state.trained_ratio == 0) state.trained_ratio = state.recent_ratio;
-    if (state.recent_ratio < state.trained_ratio * kDecay) {
-      spdlog::info("dictionary of {} compresses {:.1f}x, it was {:.1f}x: training a new one",
-                   resource, state.recent_ratio, state.trained_ratio);
-      state.sampling = true;
-    }
+  std::vector<DictionaryId> out;
+  for (const auto& [id, entry] : by_id_) {
+    const auto page = pages_.find(entry.first);
+    const bool current = page != pages_.end() && Current(*page->second) == entry.second;
+    const auto replaced = replaced_at_.find(id);
+    const bool lately =
+        replaced != replaced_at_.end() && hooks_.clock->Now() - replaced->second < kStillOnItsWay;
+    if (!current && !lately && entry.second.use_count() == 1) out.push_back(id);
   }
-  if (state.sampling && !state.training) TakeSample(state, parts);
+  return out;
 }
 
-void DictionaryBook::TakeSample(Resource& state, const ObjectParts& parts) {
-  state.samples.envelopes.push_back(parts.envelope);
-  state.samples.bodies.push_back(parts.body);
-  state.sample_bytes += parts.envelope.size() + parts.body.size();
-  if (state.samples.bodies.size() < kSampleCount && state.sample_bytes < kSampleBytes) return;
-  state.training = true;
+void DictionaryBook::Remove(DictionaryId id) {
+  std::lock_guard lock(mutex_);
+  by_id_.erase(id);
+}
+
+void DictionaryBook::Observe(Page& page, CollectionId collection, const ObjectKey& key,
+                             size_t raw_bytes, size_t stored_bytes) {
+  const double ratio =
+      static_cast<double>(raw_bytes) / static_cast<double>(std::max<size_t>(stored_bytes, 1));
+  std::lock_guard lock(page.mutex);
+  ++page.observed;
+  page.Sample(collection, key);
+  if (page.Decayed(ratio)) {
+    spdlog::info("dictionary of {} compresses {:.1f}x, it was {:.1f}x: training a new one",
+                 page.resource, page.recent_ratio, page.trained_ratio);
+    // From the objects as they are now.
+    page.Restart();
+    page.train_at = std::min(page.train_at, page.observed + kSampleKeys);
+  }
+  if (!page.wanted && page.observed >= page.train_at) Want(page);
+}
+
+void DictionaryBook::Want(Page& page) {
+  page.wanted = true;
+  std::lock_guard lock(wake_mutex_);
+  wanted_.push_back(&page);
   wake_.notify_all();
 }
 
 void DictionaryBook::WaitIdle() {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] {
-    return std::none_of(resources_.begin(), resources_.end(),
-                        [](const auto& entry) { return entry.second.training; });
-  });
+  std::unique_lock lock(wake_mutex_);
+  wake_.wait(lock, trainer_.get_stop_token(), [this] { return wanted_.empty(); });
+}
+
+// The new dictionary, saved; null where the present one does as well.
+Result<DictionaryPtr> DictionaryBook::Train(Page& page, DictionaryId id) {
+  std::vector<std::pair<CollectionId, ObjectKey>> keys;
+  DictionaryPtr current;
+  uint64_t seen = 0;
+  {
+    std::lock_guard lock(page.mutex);
+    keys = page.sample;
+    current = page.current;
+    seen = page.observed;
+  }
+  DictionarySamples samples, held_out;
+  size_t bytes = 0;
+  for (size_t i = 0; i < keys.size() && bytes < kSampleBytes; ++i) {
+    auto parts = hooks_.load(keys[i].first, keys[i].second);
+    if (!parts) continue;  // not committed yet, or deleted since
+    bytes += parts->envelope.size() + parts->body.size();
+    DictionarySamples& where = i % kHoldOut == 0 ? held_out : samples;
+    where.envelopes.push_back(std::move(parts->envelope));
+    where.bodies.push_back(std::move(parts->body));
+  }
+  if (samples.bodies.size() + held_out.bodies.size() < kMinSamples) {
+    return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.bodies.size());
+  }
+  LARDER_ASSIGN_OR_RETURN(DictionaryPtr trained, TrainDictionary(id, seen, samples));
+  if (current) {
+    const auto now = static_cast<double>(CompressedBytes(held_out, *current));
+    const auto then = static_cast<double>(CompressedBytes(held_out, *trained));
+    if (then > now * kWorthwhile) return DictionaryPtr();
+  }
+  LARDER_RETURN_IF_ERROR(hooks_.save(page.resource, *trained));
+  return trained;
 }
 
 void DictionaryBook::TrainLoop(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
   for (;;) {
-    auto wanted = resources_.end();
-    const auto find = [&] {
-      wanted = std::find_if(resources_.begin(), resources_.end(),
-                            [](const auto& entry) { return entry.second.training; });
-      return wanted != resources_.end();
-    };
-    if (!wake_.wait(lock, stop, find)) return;
-    const std::string resource = wanted->first;
-    Resource& state = wanted->second;  // map nodes stay where they are
-    DictionarySamples samples = std::move(state.samples);
-    state.samples = {};
-    state.sample_bytes = 0;
-    const DictionaryId id = ++last_id_;
-    lock.unlock();
-    Result<DictionaryPtr> trained = TrainDictionary(id, samples);
-    if (trained) {
-      if (auto saved = save_(resource, **trained); !saved) trained = tl::unexpected(saved.error());
+    Page* page = nullptr;
+    {
+      std::unique_lock lock(wake_mutex_);
+      if (!wake_.wait(lock, stop, [this] { return !wanted_.empty(); })) return;
+      page = wanted_.front();
     }
-    samples = {};
-    lock.lock();
-    if (trained) {
-      by_id_[id] = {resource, *trained};
-      state.current = *trained;
-    } else {
-      // Objects that teach nothing (all tiny, all alike) or a full disk: go on without, try again
-      // when the ratio asks.
-      spdlog::debug("no dictionary for {}: {}", resource, trained.error().message);
+    DictionaryId id = 0;
+    {
+      std::lock_guard lock(mutex_);
+      id = ++last_id_;
     }
-    state.sampling = !trained;
-    state.training = false;
-    state.observed = 0;
-    state.trained_ratio = 0;
-    state.recent_ratio = 0;
+    Result<DictionaryPtr> trained = Train(*page, id);
+    {
+      std::lock_guard lock(mutex_);
+      std::lock_guard page_lock(page->mutex);
+      if (trained) {
+        if (*trained) {
+          if (page->current) replaced_at_[page->current->id()] = hooks_.clock->Now();
+          by_id_[id] = {page->resource, *trained};
+          page->current = *std::move(trained);
+        }
+        page->train_at = page->observed * kGrowth;
+        page->Restart();
+      } else {
+        // Nothing stored yet, nothing to learn (all tiny, all alike), or a full disk: later again.
+        spdlog::debug("no dictionary for {}: {}", page->resource, trained.error().message);
+        page->train_at = page->observed + kFirstTraining;
+      }
+      page->wanted = false;
+    }
+    std::lock_guard lock(wake_mutex_);
+    wanted_.erase(wanted_.begin());
     wake_.notify_all();
   }
 }

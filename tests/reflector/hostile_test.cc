@@ -184,6 +184,11 @@ TEST_F(HostileTest, AListItemThatCannotBeAnObject) {
   ExpectListRefused(Answer::Json(PodListJson("9", {{.name = "a/b", .version = "5"}})));
 }
 
+TEST_F(HostileTest, ARefusedObjectIsNamed) {
+  ExpectListRefused(Answer::Json(PodListJson("9", {{.name = "a/b", .version = "5"}})));
+  EXPECT_THAT(reflector->Status().last_error->message, HasSubstr("(x/a/b)"));
+}
+
 TEST_F(HostileTest, AListItemWithInvalidUtf8) {
   ExpectListRefused(
       Answer::Json(PodListJson("9", {{.name = "a", .version = "5", .extra = ",\"s\":\"\xff\""}})));

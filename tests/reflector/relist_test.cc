@@ -100,6 +100,28 @@ TEST_F(RelistTest, FetchesSeveralAtATime) {
   EXPECT_THAT(Requests(), Contains("W 20"));
 }
 
+TEST_F(RelistTest, ListsInFullWhenFetchingOneByOneTakesTooLong) {
+  StoredAt("10");
+  server.Push(Answer::Status(410, "Expired"));
+  std::vector<TestPod> pods;
+  for (int i = 0; i < 100; ++i) {
+    pods.push_back({.name = "p" + std::to_string(i), .version = "15"});
+    server.Always("G x/" + pods.back().name, Answer::Json(PodJson(pods.back())));
+  }
+  // A quarter of a second each: 25 s for all.
+  target.on_call = [&](const std::string& call) {
+    if (call.starts_with("Item")) clock.Advance(std::chrono::milliseconds(250));
+  };
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
+  server.Push(Answer::Json(PodListJson("21", pods)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_LT(reflector->Status().fetched, 20U);
+  EXPECT_THAT(Requests(), Contains("L 10"));
+  EXPECT_EQ(target.objects.size(), 100U);
+  EXPECT_FALSE(reflector->Status().last_error.has_value());
+}
+
 TEST_F(RelistTest, TakesANewerObjectAndOneThatIsGone) {
   Stored();
   std::vector<TestPod> pods = now_;
@@ -143,6 +165,15 @@ TEST_F(RelistTest, SweepsNothingWhenTheListBreaksOff) {
   EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D 10", "G x/c", "W 20"));
   EXPECT_EQ(target.Count("Begin gone"), 2U);
   EXPECT_FALSE(target.objects.contains("x/gone"));
+}
+
+TEST_F(RelistTest, ListsInFullWhenMetadataListsKeepBreaking) {
+  Stored();
+  for (int i = 0; i < 2; ++i) server.Push(Answer::Protobuf("k8s"));
+  server.Push(Answer::Json(PodListJson("20", now_)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D 10", "L 10", "W 20"));
 }
 
 TEST_F(RelistTest, BeginsAgainWhenAFetchFails) {

@@ -28,7 +28,7 @@ class ScriptedStream final : public BodyStream {
       case Answer::End::kTrickle:
         clock_->Advance(std::chrono::seconds(1));
         ++bytes_;
-        return std::string_view(" ");
+        return answer_.trickle;
       case Answer::End::kClean:
         break;
     }

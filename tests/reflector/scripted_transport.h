@@ -48,7 +48,8 @@ struct Answer {
   std::vector<std::string> pieces;
   End end = End::kClean;
   std::chrono::milliseconds lasts{5000};  // time that passes before a clean end
-  std::optional<Error> refused;           // instead of an answer
+  std::string trickle = " ";
+  std::optional<Error> refused;  // instead of an answer
 
   static Answer Json(std::string body);
   static Answer Protobuf(std::string body);
@@ -60,7 +61,7 @@ struct Answer {
 
   Answer ThenHang() &&;
   Answer ThenBreak() &&;
-  Answer ThenTrickle() &&;  // one space every second, for ever
+  Answer ThenTrickle() &&;  // one `trickle` every second, for ever
   Answer Lasting(std::chrono::milliseconds duration) &&;
   Answer WithHeader(std::string name, std::string value) &&;
   // Cuts every piece into bits of this size.

@@ -72,6 +72,33 @@ TEST_F(StartTest, ComparesVersionsByLengthNotByText) {
   EXPECT_THAT(Requests(), ElementsAre("W 9"));
 }
 
+TEST_F(StartTest, ReadsTheVersionFromTheHeadOfAListThatIsTooLarge) {
+  StoredAt("10");
+  Answer too_large;
+  too_large.refused = Error{ErrorCode::kProtocol, "the answer is larger than allowed", {}, {}};
+  class Large final : public HttpTransport {
+   public:
+    Large(ScriptedTransport* inner, Answer* refusal) : inner_(inner), refusal_(*refusal) {}
+    Result<Response> Do(const Request& request, const std::stop_token& token) override {
+      if (Shorthand(request) == "V") return tl::unexpected(*refusal_.refused);
+      return inner_->Do(request, token);
+    }
+    Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                             const std::stop_token& token) override {
+      return inner_->Open(request, token);
+    }
+
+   private:
+    ScriptedTransport* inner_;
+    Answer& refusal_;
+  };
+  Large large(&server, &too_large);
+  server.Push(Answer::Watch({}));
+  auto made = Reflector::Create(options, &large, &target);
+  (*made)->Run(stop.get_token());
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10"));
+}
+
 TEST_F(StartTest, FinishesAListThatWasUnderWay) {
   StoredAt("10");
   target.position.list_unfinished = true;

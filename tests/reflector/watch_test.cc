@@ -194,6 +194,16 @@ TEST_F(WatchTest, TakesOneByteASecondForSilence) {
   EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "V", "W 10"));
 }
 
+TEST_F(WatchTest, TakesEmptyLinesForSilence) {
+  StoredAt("10");
+  Answer answer = Answer::Watch({}).ThenTrickle();
+  answer.trickle = "\n";
+  server.Push(std::move(answer));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_EQ(Restarts("silent"), 1U);
+}
+
 TEST_F(WatchTest, NoticesARewoundServerBehindASilentStream) {
   StoredAt("10");
   server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "2000"})}).ThenHang());

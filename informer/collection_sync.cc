@@ -1,0 +1,331 @@
+#include "informer/collection_sync.h"
+
+#define XXH_INLINE_ALL
+#include <spdlog/spdlog.h>
+#include <xxhash.h>
+
+#include <algorithm>
+
+namespace larder {
+namespace {
+
+std::array<uint64_t, 2> HashOf(const ObjectKey& key) {
+  const std::string text = key.ns + "/" + key.name;
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return {hash.low64, hash.high64};
+}
+
+int64_t NowMs(Clock* clock) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock->WallNow().time_since_epoch())
+      .count();
+}
+
+DeltaType ToDelta(EventType type) {
+  switch (type) {
+    case EventType::kAdded:
+      return DeltaType::kAdded;
+    case EventType::kModified:
+      return DeltaType::kUpdated;
+    case EventType::kDeleted:
+      return DeltaType::kDeleted;
+  }
+  return DeltaType::kUpdated;
+}
+
+}  // namespace
+
+CollectionSync::CollectionSync(Indexer* indexer, ChangeSink* sink, CollectionSyncOptions options)
+    : indexer_(indexer),
+      sink_(sink),
+      options_(std::move(options)),
+      fifo_({.max_items = options_.max_batch_objects,
+             .max_bytes = options_.max_batch_bytes,
+             .clock = options_.clock}),
+      cursor_(indexer->collection().cursor),
+      committer_([this](const std::stop_token& stop) { CommitLoop(stop); }) {}
+
+CollectionSync::~CollectionSync() { Stop(); }
+
+void CollectionSync::Stop() {
+  stop_.request_stop();
+  fifo_.Close();
+  if (committer_.joinable()) committer_.join();
+}
+
+Cursor CollectionSync::cursor() const {
+  std::lock_guard lock(mutex_);
+  return cursor_;
+}
+
+CollectionSyncStats CollectionSync::Stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+Result<void> CollectionSync::Failure() const {
+  std::lock_guard lock(mutex_);
+  if (stats_.error) return tl::unexpected(*stats_.error);
+  return {};
+}
+
+Result<void> CollectionSync::WaitUntil(std::string_view resource_version, Clock::Steady deadline,
+                                       const std::stop_token& stop) const {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto order = CompareResourceVersions(cursor_.resource_version, resource_version);
+    if (cursor_.state == SyncState::kSynced && order && *order >= 0) return {};
+    if (options_.clock->Now() >= deadline) {
+      return MakeError(ErrorCode::kTimeout, "{} is at version {}, not yet at {}",
+                       indexer_->collection().spec.ToString(), cursor_.resource_version,
+                       resource_version);
+    }
+    if (!options_.clock->WaitUntil(lock, changed_, deadline, stop)) {
+      return MakeError(ErrorCode::kCancelled, "stopped while waiting for version {}",
+                       resource_version);
+    }
+  }
+}
+
+Result<Target::Position> CollectionSync::Start() {
+  // What was not committed is heard again from the cursor on.
+  fifo_.Reset();
+  seen_.clear();
+  LARDER_ASSIGN_OR_RETURN(const Cursor stored,
+                          indexer_->store()->GetCursor(indexer_->collection().id));
+  SetCursorState(stored);
+  {
+    std::lock_guard lock(mutex_);
+    stats_.error.reset();
+  }
+  Position position;
+  position.cluster_uid = indexer_->collection().spec.cluster_uid;
+  position.list_unfinished =
+      stored.state == SyncState::kListing || stored.state == SyncState::kRelisting;
+  if (stored.Complete()) position.resource_version = stored.resource_version;
+  if (stored.state == SyncState::kSynced) sink_->Synced();
+  return position;
+}
+
+void CollectionSync::SetCursorState(const Cursor& cursor) {
+  std::lock_guard lock(mutex_);
+  cursor_ = cursor;
+  changed_.notify_all();
+}
+
+Result<void> CollectionSync::CommitCursor(Cursor next) {
+  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
+  LARDER_RETURN_IF_ERROR(Failure());
+  next.updated_ms = NowMs(options_.clock);
+  const auto writer = indexer_->BeginWrite();
+  writer->SetCursor(next);
+  LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
+  SetCursorState(next);
+  return {};
+}
+
+Result<void> CollectionSync::BeginList(std::string_view why) {
+  Cursor next = cursor();
+  first_list_ = !next.Complete();
+  next.state = first_list_ ? SyncState::kListing : SyncState::kRelisting;
+  ++next.epoch;
+  LARDER_RETURN_IF_ERROR(CommitCursor(next));
+  rows_may_exist_ = false;
+  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanHeads(indexer_->collection().id, {},
+                                                      [this](const ObjectKey&, const ObjectHead&) {
+                                                        rows_may_exist_ = true;
+                                                        return false;
+                                                      }));
+  compare_ = why != "rewound";
+  seen_.clear();
+  spdlog::info("{}: listing ({})", indexer_->collection().spec.ToString(), why);
+  return {};
+}
+
+Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string_view uid,
+                                               std::string_view resource_version) {
+  LARDER_RETURN_IF_ERROR(Failure());
+  if (!rows_may_exist_ || !compare_) return false;
+  const auto head = indexer_->store()->GetHead(indexer_->collection().id, key);
+  if (!head) {
+    if (head.error().code == ErrorCode::kNotFound) return false;
+    return tl::unexpected(head.error());
+  }
+  if (head->uid != uid || head->resource_version != resource_version) return false;
+  seen_.insert(HashOf(key));
+  std::lock_guard lock(mutex_);
+  ++stats_.unchanged;
+  return true;
+}
+
+Result<void> CollectionSync::ListItem(ObjectPtr object) {
+  LARDER_ASSIGN_OR_RETURN(const bool unchanged, ListItemUnchanged(object->key(), object->uid(),
+                                                                  object->resource_version()));
+  if (unchanged) return {};
+  const bool repeated = !seen_.insert(HashOf(object->key())).second;
+  // A key that comes twice in one list stands already, whatever was there before.
+  if (repeated) rows_may_exist_ = true;
+  return Put(DeltaType::kReplaced, std::move(object), true, {});
+}
+
+Result<void> CollectionSync::EndList(std::string_view resource_version) {
+  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
+  LARDER_RETURN_IF_ERROR(Failure());
+  if (rows_may_exist_) LARDER_RETURN_IF_ERROR(Sweep());
+  Cursor next = cursor();
+  next.state = SyncState::kSynced;
+  next.resource_version = resource_version;
+  LARDER_RETURN_IF_ERROR(CommitCursor(next));
+  seen_.clear();
+  spdlog::info("{}: complete at version {}", indexer_->collection().spec.ToString(),
+               resource_version);
+  sink_->Synced();
+  return {};
+}
+
+// What is stored and was not in the list is gone.
+Result<void> CollectionSync::Sweep() {
+  const CollectionId collection = indexer_->collection().id;
+  std::vector<ObjectKey> gone;
+  LARDER_RETURN_IF_ERROR(
+      indexer_->store()->ScanHeads(collection, {}, [&](const ObjectKey& key, const ObjectHead&) {
+        if (seen_.count(HashOf(key)) == 0) gone.push_back(key);
+        return true;
+      }));
+  for (ObjectKey& key : gone) {
+    Delta delta;
+    delta.type = DeltaType::kDeleted;
+    delta.key = std::move(key);
+    delta.final_state_unknown = true;
+    LARDER_RETURN_IF_ERROR(fifo_.Put(std::move(delta), {}, stop_.get_token()));
+  }
+  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
+  return Failure();
+}
+
+Result<void> CollectionSync::Event(EventType type, ObjectPtr object) {
+  LARDER_RETURN_IF_ERROR(Failure());
+  const std::string version(object->resource_version());
+  return Put(ToDelta(type), std::move(object), false, version);
+}
+
+Result<void> CollectionSync::Bookmark(std::string_view resource_version) {
+  LARDER_RETURN_IF_ERROR(Failure());
+  return fifo_.PutCursor(std::string(resource_version), stop_.get_token());
+}
+
+Result<void> CollectionSync::Put(DeltaType type, ObjectPtr object, bool in_list,
+                                 std::string_view resource_version) {
+  if (options_.transform) {
+    LARDER_ASSIGN_OR_RETURN(object, options_.transform(object));
+  }
+  Delta delta;
+  delta.type = type;
+  delta.key = object->key();
+  if (type != DeltaType::kDeleted) {
+    // Compressed here, on the reflector's thread, while the committer writes what came before.
+    LARDER_ASSIGN_OR_RETURN(EncodedObject encoded,
+                            indexer_->store()->Encode(indexer_->collection().id, *object));
+    delta.encoded = std::move(encoded.value);
+  }
+  delta.object = std::move(object);
+  delta.in_list = in_list;
+  return fifo_.Put(std::move(delta), std::string(resource_version), stop_.get_token());
+}
+
+void CollectionSync::CommitLoop(const std::stop_token& stop) {
+  while (auto batch = fifo_.Pop(stop)) {
+    auto outcome = CommitBatch(*batch);
+    if (outcome) {
+      fifo_.Ack(*batch);
+      continue;
+    }
+    spdlog::error("{}: commit failed, the watch stops and begins again from the last commit: {}",
+                  indexer_->collection().spec.ToString(), outcome.error().ToString());
+    {
+      std::lock_guard lock(mutex_);
+      stats_.error = outcome.error();
+    }
+    fifo_.Fail(*batch);
+  }
+}
+
+Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
+  const auto writer = indexer_->BeginWrite();
+  CollectionSyncStats done;
+  Cursor next = cursor();
+  Result<void> outcome;
+  for (const Delta& delta : batch.deltas) {
+    outcome = StageDelta(*writer, delta, done);
+    if (!outcome) break;
+  }
+  if (outcome) {
+    // A list's versions are in no order: its cursor comes with EndList.
+    if (!batch.resource_version.empty()) {
+      next.resource_version = batch.resource_version;
+      next.updated_ms = NowMs(options_.clock);
+      writer->SetCursor(next);
+    }
+    outcome = writer->Commit(options_.durability);
+  }
+  if (outcome) {
+    std::lock_guard lock(mutex_);
+    ++stats_.commits;
+    stats_.added += done.added;
+    stats_.updated += done.updated;
+    stats_.deleted += done.deleted;
+    cursor_ = next;
+    changed_.notify_all();
+  }
+  sink_->Publish(outcome.has_value());
+  return outcome;
+}
+
+Result<void> CollectionSync::StageDelta(Indexer::Writer& writer, const Delta& delta,
+                                        CollectionSyncStats& done) {
+  if (delta.type == DeltaType::kDeleted) {
+    const std::string_view uid = delta.object ? delta.object->uid() : std::string_view();
+    const std::string_view version =
+        delta.object ? delta.object->resource_version() : std::string_view();
+    LARDER_ASSIGN_OR_RETURN(Indexer::Change change, writer.Delete(delta.key, uid, version));
+    return StageChange(writer, change, delta, done);
+  }
+  using Expect = Indexer::Writer::Expect;
+  Expect expect = Expect::kOlder;
+  if (delta.in_list && !compare_) expect = Expect::kAny;
+  if (delta.in_list && !rows_may_exist_) expect = Expect::kAbsent;
+  LARDER_ASSIGN_OR_RETURN(Indexer::Change change,
+                          writer.Upsert(delta.object, {delta.key, delta.encoded}, expect));
+  return StageChange(writer, change, delta, done);
+}
+
+Result<void> CollectionSync::StageChange(Indexer::Writer& writer, const Indexer::Change& change,
+                                         const Delta& delta, CollectionSyncStats& done) {
+  const bool initial = delta.in_list && first_list_;
+  switch (change.outcome) {
+    case Indexer::Outcome::kUnchanged:
+      return {};
+    case Indexer::Outcome::kAdded:
+      ++done.added;
+      return sink_->Stage(writer, {ChangeType::kAdded, nullptr, delta.object, initial, false});
+    case Indexer::Outcome::kUpdated:
+      ++done.updated;
+      return sink_->Stage(writer, {ChangeType::kUpdated, change.old, delta.object, initial, false});
+    case Indexer::Outcome::kRecreated:
+      ++done.deleted;
+      ++done.added;
+      LARDER_RETURN_IF_ERROR(
+          sink_->Stage(writer, {ChangeType::kDeleted, change.old, nullptr, false, true}));
+      return sink_->Stage(writer, {ChangeType::kAdded, nullptr, delta.object, initial, false});
+    case Indexer::Outcome::kDeleted: {
+      ++done.deleted;
+      // The server's DELETED event carries the state at the deletion; a sweep knows only what is
+      // stored.
+      const ObjectPtr last = delta.object ? delta.object : change.old;
+      return sink_->Stage(writer,
+                          {ChangeType::kDeleted, last, nullptr, false, delta.final_state_unknown});
+    }
+  }
+  return {};
+}
+
+}  // namespace larder

@@ -1,0 +1,124 @@
+// The write side of one collection: takes what a Reflector hears, and commits it.
+//
+// Two threads meet in a DeltaFifo: the reflector's parses, compares and compresses, the committer's
+// writes. One batch is one commit: objects, index keys, queue items, handlers' rows and the cursor.
+// When the committer is behind, the reflector's calls block, and TCP holds the server back.
+//
+// A list is differential: an object whose uid and resourceVersion are stored already is only marked
+// as seen, and what was not seen at the end of the list is swept: those are the deletes that nobody
+// watched, reported with the last known state. The marks are 16 bytes an object, in memory; a crash
+// in mid-list leaves the collection marked as unfinished, and the next start lists again.
+//
+// A failed commit fails every later call with its error until Start() is called again: nothing is
+// skipped, the cursor stays.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_set>
+
+#include "base/clock.h"
+#include "indexer/indexer.h"
+#include "informer/change.h"
+#include "queue/delta_fifo.h"
+#include "reflector/target.h"
+
+namespace larder {
+
+// Who hears of changes: within their commit, and after it.
+class ChangeSink {
+ public:
+  virtual ~ChangeSink() = default;
+  // Adds what belongs into the same commit. Called under the collection's write lock.
+  virtual Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change) = 0;
+  virtual void Publish(bool committed) = 0;
+  // The collection is complete up to its cursor.
+  virtual void Synced() = 0;
+};
+
+struct CollectionSyncOptions {
+  Durability durability = Durability::kRelaxed;
+  size_t max_batch_objects = 512;
+  size_t max_batch_bytes = size_t{4} << 20;
+  // Applied to each object before it is stored; null: none. Its name and version are in the
+  // collection's spec.
+  std::function<Result<ObjectPtr>(const ObjectPtr&)> transform;
+  Clock* clock = RealClock();
+};
+
+struct CollectionSyncStats {
+  uint64_t commits = 0;
+  uint64_t added = 0, updated = 0, deleted = 0;  // rows, by what happened to them
+  uint64_t unchanged = 0;                        // objects of a relist that were equal
+  std::optional<Error> error;
+};
+
+class CollectionSync final : public Target {
+ public:
+  CollectionSync(Indexer* indexer, ChangeSink* sink, CollectionSyncOptions options);
+  ~CollectionSync() override;
+
+  // Ends the committer after what it has; blocked calls return kCancelled.
+  void Stop();
+
+  Result<Position> Start() override;
+  Result<void> BeginList(std::string_view why) override;
+  Result<void> ListItem(ObjectPtr object) override;
+  Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
+                                 std::string_view resource_version) override;
+  Result<void> EndList(std::string_view resource_version) override;
+  Result<void> Event(EventType type, ObjectPtr object) override;
+  Result<void> Bookmark(std::string_view resource_version) override;
+
+  // Complete up to the cursor since Start (or a list since then)?
+  Cursor cursor() const;
+  CollectionSyncStats Stats() const;
+  // Waits until everything up to this version is committed; kTimeout, kCancelled.
+  Result<void> WaitUntil(std::string_view resource_version, Clock::Steady deadline,
+                         const std::stop_token& stop) const;
+
+ private:
+  using KeyHash = std::array<uint64_t, 2>;
+  struct KeyHashHash {
+    size_t operator()(const KeyHash& hash) const { return static_cast<size_t>(hash[0]); }
+  };
+
+  void CommitLoop(const std::stop_token& stop);
+  Result<void> CommitBatch(const DeltaFifo::Batch& batch);
+  Result<void> StageDelta(Indexer::Writer& writer, const Delta& delta, CollectionSyncStats& done);
+  Result<void> StageChange(Indexer::Writer& writer, const Indexer::Change& change,
+                           const Delta& delta, CollectionSyncStats& done);
+  // Commits a cursor with nothing else, after all that is in the queue.
+  Result<void> CommitCursor(Cursor next);
+  Result<void> Put(DeltaType type, ObjectPtr object, bool in_list,
+                   std::string_view resource_version);
+  Result<void> Sweep();
+  Result<void> Failure() const;
+  void SetCursorState(const Cursor& cursor);
+
+  Indexer* const indexer_;
+  ChangeSink* const sink_;
+  const CollectionSyncOptions options_;
+  std::stop_source stop_;
+  DeltaFifo fifo_;
+
+  std::unordered_set<KeyHash, KeyHashHash> seen_;  // the reflector's thread only
+  // Of the list under way. Set by the reflector's thread before it puts what they are about.
+  std::atomic<bool> first_list_{false};     // nothing was ever complete
+  std::atomic<bool> rows_may_exist_{true};  // false: the collection was empty when the list began
+  std::atomic<bool> compare_{true};         // false: versions prove nothing, write everything
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any changed_;
+  Cursor cursor_;              // guarded by mutex_, as committed
+  CollectionSyncStats stats_;  // guarded by mutex_
+  std::jthread committer_;     // last
+};
+
+}  // namespace larder

@@ -1,0 +1,58 @@
+// What a user does with changes, and how the changes reach them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "schema/object.h"
+
+namespace larder {
+
+// Called on the handler's own thread, one call at a time, in order per key. What it throws is
+// logged and counted, and the change counts as delivered.
+class EventHandler {
+ public:
+  virtual ~EventHandler() = default;
+  virtual void OnAdd(const ObjectPtr& object, bool is_in_initial_list) = 0;
+  virtual void OnUpdate(const ObjectPtr& old, const ObjectPtr& now) = 0;
+  // `inferred`: nobody saw the delete; it was gone at a relist, and `last_known` is the last state
+  // stored.
+  virtual void OnDelete(const ObjectPtr& last_known, bool inferred) = 0;
+};
+
+// For those who need one or two of the three.
+struct EventHandlerFuncs final : EventHandler {
+  std::function<void(const ObjectPtr&, bool)> on_add;
+  std::function<void(const ObjectPtr&, const ObjectPtr&)> on_update;
+  std::function<void(const ObjectPtr&, bool)> on_delete;
+
+  void OnAdd(const ObjectPtr& object, bool is_in_initial_list) override {
+    if (on_add) on_add(object, is_in_initial_list);
+  }
+  void OnUpdate(const ObjectPtr& old, const ObjectPtr& now) override {
+    if (on_update) on_update(old, now);
+  }
+  void OnDelete(const ObjectPtr& last_known, bool inferred) override {
+    if (on_delete) on_delete(last_known, inferred);
+  }
+};
+
+struct HandlerOptions {
+  // Empty: after a restart everything comes again as OnAdd, as in client-go. With a name: what was
+  // not acknowledged before comes, and what changed since, deletes included, and nothing else. A
+  // name seen for the first time, or with a raised revision, gets everything once.
+  std::string durable_name;
+  uint32_t revision = 1;
+  // Every object again as OnUpdate(o, o), this often (jittered by a tenth). 0: never.
+  std::chrono::milliseconds resync_period{0};
+  // Only objects for which it holds; one that comes to hold is an OnAdd, one that ceases to is an
+  // OnDelete.
+  std::function<bool(const Object&)> filter;
+  // What may wait in memory for a slow handler; past it changes merge per key and wait on disk.
+  size_t buffer_events = 1024;
+  size_t buffer_bytes = size_t{4} << 20;
+};
+
+}  // namespace larder

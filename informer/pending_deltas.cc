@@ -1,0 +1,175 @@
+#include "informer/pending_deltas.h"
+
+#include <flatbuffers/flatbuffers.h>
+
+#include <chrono>
+
+#include "schema/delta_generated.h"
+
+namespace larder {
+namespace {
+
+struct Stored {
+  uint64_t generation = 0;
+  fbs::DeltaKind kind = fbs::DeltaKind_Added;
+  bool in_initial_list = false;
+  bool inferred = false;
+  std::string known;
+};
+
+std::string Encode(const Stored& row) {
+  flatbuffers::FlatBufferBuilder builder(row.known.size() + 128);
+  const auto known = row.known.empty()
+                         ? 0
+                         : builder.CreateVector(reinterpret_cast<const uint8_t*>(row.known.data()),
+                                                row.known.size());
+  fbs::FinishPendingDeltaBuffer(
+      builder, fbs::CreatePendingDelta(builder, row.generation, row.kind, row.in_initial_list,
+                                       row.inferred, known));
+  return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+}
+
+Result<Stored> Decode(std::string_view bytes, const ObjectKey& key) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  if (!fbs::VerifyPendingDeltaBuffer(verifier)) {
+    return MakeError(ErrorCode::kCorruption, "the pending change of {} is damaged", key.ToString());
+  }
+  const fbs::PendingDelta* delta = fbs::GetPendingDelta(bytes.data());
+  Stored row{delta->generation(), delta->kind(), delta->in_initial_list(), delta->inferred(), {}};
+  if (delta->known()) {
+    row.known.assign(reinterpret_cast<const char*>(delta->known()->data()), delta->known()->size());
+  }
+  return row;
+}
+
+// From the state that the handler knows to the newest, over one more change.
+fbs::DeltaKind MergedKind(std::optional<fbs::DeltaKind> before, ChangeType change) {
+  switch (change) {
+    case ChangeType::kDeleted:
+      return fbs::DeltaKind_Deleted;
+    case ChangeType::kUpdated:
+      return before.value_or(fbs::DeltaKind_Updated);
+    case ChangeType::kAdded:
+      return before == fbs::DeltaKind_Deleted ? fbs::DeltaKind_Recreated : fbs::DeltaKind_Added;
+  }
+  return fbs::DeltaKind_Updated;
+}
+
+}  // namespace
+
+// Generations go on from the clock, so that a row of an earlier process is never taken for one of
+// this.
+PendingDeltas::PendingDeltas(Indexer* indexer, std::string handler)
+    : indexer_(indexer),
+      handler_(std::move(handler)),
+      generation_(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                        std::chrono::microseconds(1))) {}
+
+Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& change) {
+  const CollectionId collection = indexer_->collection().id;
+  const ObjectKey key = change.current()->key();
+  std::optional<Stored> before;
+  LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
+  if (bytes) {
+    LARDER_ASSIGN_OR_RETURN(before, Decode(*bytes, key));
+  }
+  Stored row;
+  row.generation = ++generation_;
+  row.kind = MergedKind(before ? std::optional(before->kind) : std::nullopt, change.type);
+  row.in_initial_list = change.in_initial_list;
+  row.inferred = change.inferred;
+  // A delete reports the last known state; everything else starts from what the handler knew before
+  // the first change.
+  if (change.type == ChangeType::kDeleted || (!before && change.old)) {
+    LARDER_ASSIGN_OR_RETURN(EncodedObject known,
+                            indexer_->store()->Encode(collection, *change.old));
+    row.known = std::move(known.value);
+  } else if (before) {
+    row.known = std::move(before->known);
+  }
+  writer.PutDelta(handler_, key, Encode(row));
+  return before.has_value();
+}
+
+Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const ObjectKey& after,
+                                                            size_t limit) const {
+  const Indexer::View view = indexer_->TakeView();
+  Store* const store = indexer_->store();
+  const CollectionId collection = indexer_->collection().id;
+  std::vector<Row> rows;
+  Result<void> outcome;
+  const auto visit = [&](const ObjectKey& key, std::string_view bytes) -> Result<void> {
+    LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(bytes, key));
+    Row row;
+    row.key = key;
+    row.generation = stored.generation;
+    row.change.in_initial_list = stored.in_initial_list;
+    row.change.inferred = stored.inferred;
+    if (!stored.known.empty()) {
+      LARDER_ASSIGN_OR_RETURN(row.change.old, store->Decode(collection, key, stored.known));
+    }
+    ObjectPtr now;
+    if (stored.kind != fbs::DeltaKind_Deleted) {
+      LARDER_ASSIGN_OR_RETURN(now, indexer_->GetByKey(key, view));
+    }
+    switch (stored.kind) {
+      case fbs::DeltaKind_Added:
+        row.change.type = ChangeType::kAdded;
+        break;
+      case fbs::DeltaKind_Updated:
+        row.change.type = ChangeType::kUpdated;
+        break;
+      case fbs::DeltaKind_Deleted:
+        row.change.type = ChangeType::kDeleted;
+        break;
+      case fbs::DeltaKind_Recreated:
+        row.change.type = ChangeType::kDeleted;
+        row.then = ObjectChange{ChangeType::kAdded, nullptr, now, false, false};
+        now = nullptr;
+        break;
+    }
+    row.change.object = std::move(now);
+    rows.push_back(std::move(row));
+    return {};
+  };
+  LARDER_RETURN_IF_ERROR(store->ScanDeltas(
+      collection, handler_, after,
+      [&](const ObjectKey& key, std::string_view bytes) {
+        outcome = visit(key, bytes);
+        return outcome.has_value() && rows.size() < limit;
+      },
+      view.snapshot));
+  if (!outcome) return tl::unexpected(outcome.error());
+  return rows;
+}
+
+Result<void> PendingDeltas::Acknowledge(Indexer::Writer& writer,
+                                        const std::vector<Row>& rows) const {
+  for (const Row& row : rows) LARDER_RETURN_IF_ERROR(Acknowledge(writer, row.key, row.generation));
+  return {};
+}
+
+Result<void> PendingDeltas::Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
+                                        uint64_t generation) const {
+  LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
+  if (!bytes) return {};
+  LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(*bytes, key));
+  if (stored.generation == generation) writer.DeleteDelta(handler_, key);
+  return {};
+}
+
+Result<bool> PendingDeltas::Empty() const {
+  bool empty = true;
+  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanDeltas(indexer_->collection().id, handler_, {},
+                                                       [&](const ObjectKey&, std::string_view) {
+                                                         empty = false;
+                                                         return false;
+                                                       }));
+  return empty;
+}
+
+Result<void> PendingDeltas::Clear() {
+  return indexer_->store()->DropDeltas(indexer_->collection().id, handler_);
+}
+
+}  // namespace larder

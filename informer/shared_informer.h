@@ -1,0 +1,177 @@
+// One collection kept in step with the server, shared by all who need it: client-go's
+// SharedIndexInformer, on disk.
+//
+// After a restart it resumes from the stored version: HasSynced() is true as soon as the watch is
+// open, nothing is listed, and a controller or a handler with a durable name hears only what
+// changed.
+//
+// Order and consistency, for every handler and queue:
+//  1. What a handler hears of one key is in the server's order; changes may be merged, the last
+//  state never is.
+//  2. When a handler hears of a change, the indexer shows that change or a later one.
+//  3. A queue item is in the same commit as the change that causes it: after any crash both are
+//  there or neither.
+//  4. A handler that blocks, throws or is slow affects nobody else.
+//
+// Thread-safe. Durability: see CollectionSyncOptions::durability. Errors of the network are in
+// Status(), retried for ever.
+//
+//   LARDER_ASSIGN_OR_RETURN(auto pods, SharedInformer::Open(context, {.resource =
+//   *LookupResource("pods")})); pods->AddEventHandler(handler, {}); pods->Start();
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "client/transport.h"
+#include "indexer/indexer.h"
+#include "indexer/lister.h"
+#include "informer/change.h"
+#include "informer/collection_sync.h"
+#include "informer/event_handler.h"
+#include "informer/listener.h"
+#include "queue/work_queue.h"
+#include "reflector/reflector.h"
+
+namespace larder {
+
+// What informers of one process share. All of it must outlive them.
+struct InformerContext {
+  Store* store = nullptr;
+  HotTier* hot = nullptr;
+  HttpTransport* transport = nullptr;
+  // UID of namespace kube-system (FetchClusterUid): which cluster this is.
+  std::string cluster_uid;
+};
+
+struct InformerOptions {
+  Resource resource;
+  std::string ns;  // empty: all
+  std::string label_selector;
+  std::string field_selector;
+  std::string shard_selector;
+  // Metadata only (PartialObjectMetadata): the rest stays on the server.
+  bool metadata_only = false;
+  std::vector<IndexDefinition> indexes;
+  // SetTransform: applied before storing; `transform_name` must change when what it does changes.
+  std::function<Result<ObjectPtr>(const ObjectPtr&)> transform;
+  std::string transform_name;
+  // For handlers that name none of their own.
+  std::chrono::milliseconds resync_period{0};
+  Durability durability = Durability::kRelaxed;
+  // Everything else about the connection: strategy, timeouts. Resource and selectors are taken from
+  // above.
+  ReflectorOptions reflector;
+  Clock* clock = RealClock();
+};
+
+// Says which queue items a change causes. Runs inside the change's commit: be quick, do not call
+// the informer or the queue.
+using Enqueue = std::function<void(std::string_view item, int32_t priority)>;
+using EnqueueFunction = std::function<void(const ObjectChange& change, const Enqueue& enqueue)>;
+
+struct EnqueuerOptions {
+  // Durable: a name that is new, or whose revision was raised, gets every object once, at this
+  // priority.
+  std::string name;
+  uint32_t revision = 1;
+  int32_t initial_priority = -100;
+};
+
+struct InformerStatus {
+  bool synced = false;
+  Cursor cursor;
+  ReflectorStatus reflector;
+  CollectionSyncStats sync;
+  std::vector<std::pair<std::string, ListenerStats>> handlers;
+};
+
+class SharedInformer final : private ChangeSink {
+ public:
+  static Result<std::unique_ptr<SharedInformer>> Open(const InformerContext& context,
+                                                      InformerOptions options);
+  ~SharedInformer() override;
+
+  // Before or after Start. The registration is for RemoveEventHandler and HasSynced.
+  using Registration = std::shared_ptr<Listener>;
+  Result<Registration> AddEventHandler(std::shared_ptr<EventHandler> handler,
+                                       HandlerOptions options = {});
+  Result<void> RemoveEventHandler(const Registration& registration);
+  // `queue` must outlive the informer and have the informer's own store for the items to be in the
+  // change's commit.
+  Result<void> AddEnqueuer(WorkQueue* queue, EnqueuerOptions options, EnqueueFunction function);
+
+  // Starts listing or watching; returns at once.
+  void Start();
+  // Ends everything in order: the stream, the commits, the handlers. May not be started again.
+  void Stop();
+  bool IsStopped() const { return stopped_.load(); }
+
+  // Complete, and the connection has been up since the start (or the resume was checked).
+  bool HasSynced() const;
+  Result<void> WaitForSync(Clock::Steady deadline, const std::stop_token& stop) const;
+  // Waits until this version is committed here: for reading one's own write.
+  Result<void> WaitUntil(std::string_view resource_version, Clock::Steady deadline,
+                         const std::stop_token& stop) const {
+    return sync_->WaitUntil(resource_version, deadline, stop);
+  }
+  std::string LastSyncResourceVersion() const { return sync_->cursor().resource_version; }
+  // Since when the cursor has not moved.
+  std::chrono::milliseconds CursorAge() const;
+  InformerStatus Status() const;
+
+  Indexer& GetIndexer() { return *indexer_; }
+  const Indexer& GetIndexer() const { return *indexer_; }
+  Lister GetLister() const { return Lister(indexer_.get()); }
+  Result<void> AddIndexers(std::vector<IndexDefinition> indexes) {
+    return indexer_->AddIndexers(std::move(indexes));
+  }
+  // Called when the server turns out to be another cluster, from the informer's thread. Open a new
+  // informer then.
+  void SetAnotherClusterHandler(std::function<void()> handler);
+
+  const InformerOptions& options() const { return options_; }
+
+ private:
+  struct Enqueuer {
+    WorkQueue* queue;
+    EnqueuerOptions options;
+    EnqueueFunction function;
+    WorkQueue::Staged staged;  // of the commit under way
+    bool initial_due = false;  // every stored object is to be enqueued once
+  };
+
+  SharedInformer(const InformerContext& context, InformerOptions options);
+  Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change) override;
+  void Publish(bool committed) override;
+  void Synced() override;
+  void Run(const std::stop_token& stop);
+  Result<void> EnqueueAll(Enqueuer& enqueuer);
+  Result<void> RememberEnqueuer(Enqueuer& enqueuer);
+
+  const InformerContext context_;
+  const InformerOptions options_;
+  std::unique_ptr<Indexer> indexer_;
+  std::unique_ptr<CollectionSync> sync_;
+  std::unique_ptr<Reflector> reflector_;
+
+  mutable std::mutex mutex_;  // guards what follows; taken after the collection's write lock
+  mutable std::condition_variable_any changed_;
+  std::vector<Registration> listeners_;
+  std::vector<std::shared_ptr<Enqueuer>> enqueuers_;
+  bool started_ = false;
+  bool listed_ = false;  // the collection is complete, and handlers were told
+  uint64_t handler_count_ = 0;
+  std::function<void()> another_cluster_;
+  std::atomic<bool> stopped_{false};
+  std::jthread thread_;  // last
+};
+
+}  // namespace larder

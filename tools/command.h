@@ -1,0 +1,42 @@
+// What the sub-commands of `larder` share: how one is added, how it ends, how it hears of Ctrl-C.
+//
+// Exit codes: 0 success; 1 the command ran and the answer is bad (lost work, damage, not found); 2
+// wrong usage or bad input; 3 the store or the server cannot be used; 130 ended by Ctrl-C.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "base/error.h"
+
+namespace larder::tools {
+
+inline constexpr int kOk = 0;
+inline constexpr int kBadResult = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kUnusable = 3;
+inline constexpr int kInterrupted = 130;
+
+// Set by a sub-command's callback, returned by main.
+struct Context {
+  int exit_code = kOk;
+  // Ctrl-C, SIGTERM.
+  std::stop_token stop;
+};
+
+// Prints "larder: message" on stderr and gives the exit code that fits.
+int Fail(const Error& error);
+
+// Makes SIGINT and SIGTERM request a stop; a second one ends the process at once. SIGPIPE ends it
+// quietly. Call once, before any thread.
+std::stop_token HandleSignals();
+
+// Each adds one sub-command.
+void AddVersion(CLI::App& app, Context& context);
+void AddSimulate(CLI::App& app, Context& context);
+void AddDemo(CLI::App& app, Context& context);
+void AddGet(CLI::App& app, Context& context);
+
+}  // namespace larder::tools

@@ -1,0 +1,40 @@
+// The `larder` command.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include "tools/command.h"
+
+int main(int argc, char** argv) {
+  using namespace larder::tools;
+  // What we write is for its owner only, whatever the caller's habits.
+  ::umask(077);
+  spdlog::set_default_logger(spdlog::stderr_color_mt("larder"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+
+  Context context;
+  context.stop = HandleSignals();
+  CLI::App app{
+      "larder keeps a Kubernetes controller's informer cache and work queue on disk,\n"
+      "so that a restart goes on where it stopped.",
+      "larder"};
+  app.require_subcommand(1);
+  app.fallthrough(false);
+  std::string log_level = "warn";
+  app.add_option("--log-level", log_level, "trace, debug, info, warn, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
+      ->envname("LARDER_LOG_LEVEL")
+      ->capture_default_str();
+  app.parse_complete_callback([&] { spdlog::set_level(spdlog::level::from_str(log_level)); });
+  AddDemo(app, context);
+  AddGet(app, context);
+  AddSimulate(app, context);
+  AddVersion(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kOk : kUsage;
+  }
+  return context.exit_code;
+}
