@@ -1,6 +1,9 @@
 // A hostile API server: whatever it sends, the cursor stays behind it, memory stays bounded and
 // nothing is stored that was not whole.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
 
 #include "tests/reflector/reflector_harness.h"
 
@@ -192,6 +195,89 @@ TEST_F(HostileTest, ARefusedObjectIsNamed) {
 TEST_F(HostileTest, AListItemWithInvalidUtf8) {
   ExpectListRefused(
       Answer::Json(PodListJson("9", {{.name = "a", .version = "5", .extra = ",\"s\":\"\xff\""}})));
+}
+
+// A list that is made up as it is read.
+class EndlessItems final : public BodyStream {
+ public:
+  explicit EndlessItems(uint64_t bytes) : left_(bytes) {
+    item_ = PodJson(
+        {.name = "a", .version = "5", .extra = ",\"s\":\"" + std::string(9000, 'x') + "\""});
+  }
+  int status() const override { return 200; }
+  const std::map<std::string, std::string>& headers() const override { return headers_; }
+  uint64_t wire_bytes() const override { return 0; }
+  Result<std::string_view> Read(const std::stop_token&, Clock::Steady) override {
+    if (done_) return std::string_view();
+    piece_ = first_ ? R"({"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[)" : ",";
+    first_ = false;
+    piece_ += item_;
+    left_ -= std::min<uint64_t>(left_, piece_.size());
+    done_ = left_ == 0;
+    if (done_) piece_ += "]}";
+    return piece_;
+  }
+
+ private:
+  uint64_t left_;
+  std::string item_;
+  std::string piece_;
+  bool first_ = true;
+  bool done_ = false;
+  std::map<std::string, std::string> headers_;
+};
+
+size_t PeakKilobytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss);
+}
+
+// 128 MiB in every run; LARDER_TEST_LIST_MIB=2048 for the long one.
+TEST_F(HostileTest, AListLargerThanMemoryCostsNone) {
+  const char* wanted = std::getenv("LARDER_TEST_LIST_MIB");
+  const uint64_t bytes = (wanted ? std::stoull(wanted) : 128) << 20;
+  class Server final : public HttpTransport {
+   public:
+    Server(uint64_t bytes, std::stop_source* stop) : bytes_(bytes), stop_(*stop) {}
+    Result<Response> Do(const Request&, const std::stop_token&) override {
+      return MakeError(ErrorCode::kUnavailable, "only lists");
+    }
+    Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                             const std::stop_token&) override {
+      if (Shorthand(request) == "L") return std::make_unique<EndlessItems>(bytes_);
+      stop_.request_stop();
+      return MakeError(ErrorCode::kCancelled, "over");
+    }
+
+   private:
+    const uint64_t bytes_;
+    std::stop_source& stop_;
+  };
+  class Counter final : public Target {
+   public:
+    Result<Position> Start() override { return Position{}; }
+    Result<void> BeginList(std::string_view) override { return {}; }
+    Result<void> ListItem(ObjectPtr) override {
+      ++items;
+      return {};
+    }
+    Result<bool> ListItemUnchanged(const ObjectKey&, std::string_view, std::string_view) override {
+      return false;
+    }
+    Result<void> EndList(std::string_view) override { return {}; }
+    Result<void> Event(EventType, ObjectPtr) override { return {}; }
+    Result<void> Bookmark(std::string_view) override { return {}; }
+    size_t items = 0;
+  };
+  Server endless(bytes, &stop);
+  Counter counter;
+  auto made = Reflector::Create(options, &endless, &counter);
+  const size_t before = PeakKilobytes();
+  (*made)->Run(stop.get_token());
+  EXPECT_GT(counter.items, bytes / 10'000);
+  EXPECT_EQ((*made)->Status().lists, 1U);
+  EXPECT_LT(PeakKilobytes() - before, 8U << 10);
 }
 
 TEST_F(HostileTest, TheSamePageTokenForEver) {
