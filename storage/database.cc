@@ -1,97 +1,25 @@
 #include "storage/database.h"
 
-#include <fcntl.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/sst_file_manager.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_buffer_manager.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "storage/directory.h"
+
 namespace larder {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Who holds the lock: the kernel knows, so nothing can be stale.
-pid_t LockOwner(const std::string& path) {
-  const int fd = ::open((path + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return 0;
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  const bool known = ::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  ::close(fd);
-  return known ? lock.l_pid : 0;
-}
-
-bool LooksLikeStore(const std::string& path) { return fs::exists(fs::path(path) / "CURRENT"); }
-
-Result<void> CheckPermissions(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    return MakeError(ErrorCode::kIo, "store {}: {}", path, std::strerror(errno));
-  }
-  if ((info.st_mode & 077) != 0) {
-    return MakeError(ErrorCode::kForbidden,
-                     "store {} can be read by others (mode {:o}); run: chmod 700 {}", path,
-                     info.st_mode & 0777, path);
-  }
-  if (info.st_uid != ::geteuid()) {
-    return MakeError(ErrorCode::kForbidden,
-                     "store {} belongs to uid {}, and this process runs as uid {}", path,
-                     info.st_uid, ::geteuid());
-  }
-  return {};
-}
-
-Result<void> PrepareDirectory(const StoreOptions& options, Database::Mode mode) {
-  if (options.path.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument, "no directory given for the store");
-  }
-  std::error_code error;
-  const bool exists = fs::exists(options.path, error);
-  if (exists && !fs::is_directory(options.path, error)) {
-    return MakeError(ErrorCode::kInvalidArgument, "{} is a file, not a store's directory",
-                     options.path);
-  }
-  const bool may_create = mode == Database::Mode::kOwner && options.create_if_missing;
-  if (!exists) {
-    if (!may_create) {
-      return MakeError(ErrorCode::kNotFound, "no store at {}: no such directory", options.path);
-    }
-    fs::create_directories(fs::path(options.path).parent_path(), error);
-    if (::mkdir(options.path.c_str(), 0700) != 0 && errno != EEXIST) {
-      return MakeError(errno == ENOSPC ? ErrorCode::kNoSpace : ErrorCode::kIo,
-                       "cannot make the store's directory {}: {}", options.path,
-                       std::strerror(errno));
-    }
-    return {};
-  }
-  if (!LooksLikeStore(options.path)) {
-    if (!fs::is_empty(options.path, error) && !error) {
-      return MakeError(
-          ErrorCode::kInvalidArgument,
-          "{} is not a larder store (it has files but no CURRENT); choose an empty directory",
-          options.path);
-    }
-    if (!may_create)
-      return MakeError(ErrorCode::kNotFound, "no store at {}: it is empty", options.path);
-    if (::chmod(options.path.c_str(), 0700) != 0) {
-      return MakeError(ErrorCode::kForbidden, "cannot set mode 700 on {}: {}", options.path,
-                       std::strerror(errno));
-    }
-    return {};
-  }
-  return CheckPermissions(options.path);
-}
 
 rocksdb::DBOptions MakeDbOptions(const StoreOptions& options, rocksdb::Env* env,
                                  const std::shared_ptr<rocksdb::Cache>& cache) {
@@ -106,6 +34,10 @@ rocksdb::DBOptions MakeDbOptions(const StoreOptions& options, rocksdb::Env* env,
   db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(budget.memtables, cache);
   db.max_background_jobs = 2;
   db.max_open_files = -1;
+  // Files are few; starting sixteen threads per family to open them costs more than opening them.
+  db.max_file_opening_threads = 1;
+  // A start reads the log into memory and goes on; writing it out as tables first would only delay it.
+  db.avoid_flush_during_recovery = true;
   db.skip_stats_update_on_db_open = true;
   db.avoid_unnecessary_blocking_io = true;
   db.bytes_per_sync = size_t{1} << 20;
@@ -152,11 +84,17 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
   return cf;
 }
 
+bool IsLockError(const std::string& text) {
+  return text.find("While lock file") != std::string::npos ||
+         text.find("lock hold by current process") != std::string::npos;
+}
+
 Error OpenError(const rocksdb::Status& status, const StoreOptions& options) {
-  if (status.IsIOError() && status.ToString().find("lock") != std::string::npos) {
+  if (status.IsIOError() && IsLockError(status.ToString())) {
     const pid_t owner = LockOwner(options.path);
-    const std::string who = owner > 0 ? fmt::format("the process with pid {}", owner)
-                                      : std::string("this process, which has it open already");
+    const std::string who = owner == ::getpid() ? "this process, which has it open already"
+                            : owner > 0         ? fmt::format("the process with pid {}", owner)
+                                                : std::string("another process");
     return Error{
         ErrorCode::kLocked,
         fmt::format("store {} is in use by {}; one process owns a store, others open it read-only",
@@ -165,6 +103,51 @@ Error OpenError(const rocksdb::Status& status, const StoreOptions& options) {
         {}};
   }
   return FromRocks(status, fmt::format("cannot open the store {}", options.path));
+}
+
+// Refuses what is not ours before anything is written into it: a database of somebody else, or a
+// store of a newer larder, which may have families that this one does not know.
+Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
+  rocksdb::DBOptions db_options;
+  db_options.env = env;
+  std::vector<std::string> names;
+  if (!rocksdb::DB::ListColumnFamilies(db_options, options.path, &names).ok()) return {};
+  const auto known = [](const std::string& name) {
+    return name == rocksdb::kDefaultColumnFamilyName ||
+           std::find(kFamilyNames.begin(), kFamilyNames.end(), name) != kFamilyNames.end();
+  };
+  const bool has_meta = std::find(names.begin(), names.end(), "meta") != names.end();
+  if (has_meta && std::all_of(names.begin(), names.end(), known)) return {};
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
+  if (has_meta) families.emplace_back("meta", rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::OpenForReadOnly(db_options, options.path, families, &handles, &raw);
+  if (!status.ok()) return tl::unexpected(OpenError(status, options));
+  std::unique_ptr<rocksdb::DB> db(raw);
+  std::string format;
+  bool empty = true;
+  if (has_meta) {
+    (void)db->Get({}, handles[1], rocksdb::Slice(kFormatKey.data(), kFormatKey.size()), &format);
+  } else {
+    const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}, handles[0]));
+    it->SeekToFirst();
+    empty = !it->Valid() && names.size() == 1;
+  }
+  for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+  // Nothing in it yet: the process that made it died before the families were there.
+  if (!has_meta && empty) return {};
+  if (format.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} is a RocksDB database, but not a larder store", options.path);
+  }
+  return MakeError(ErrorCode::kUnsupported,
+                   "store {} has format {}, and this larder reads formats up to {}; use a newer "
+                   "larder",
+                   options.path, format, kFormat);
 }
 
 }  // namespace
@@ -194,16 +177,20 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                                                  rocksdb::CompactionFilterFactory* filter) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
+  const bool owner = mode == Mode::kOwner;
   if (options.in_memory) {
     database->memory_env_.reset(rocksdb::NewMemEnv(rocksdb::Env::Default()));
     env = database->memory_env_.get();
   } else {
-    LARDER_RETURN_IF_ERROR(PrepareDirectory(options, mode));
+    if (!env) env = rocksdb::Env::Default();
+    LARDER_RETURN_IF_ERROR(
+        PrepareDirectory(options.path, owner && options.create_if_missing, owner));
+    if (HasDatabase(options.path)) LARDER_RETURN_IF_ERROR(CheckFamilies(options, env));
   }
-  if (!env) env = rocksdb::Env::Default();
+  database->env_ = env;
 
-  const auto cache = rocksdb::NewLRUCache(DivideMemory(options.memory_limit).block_cache +
-                                          DivideMemory(options.memory_limit).memtables);
+  const MemoryBudget budget = DivideMemory(options.memory_limit);
+  const auto cache = rocksdb::NewLRUCache(budget.block_cache + budget.memtables);
   std::vector<rocksdb::ColumnFamilyDescriptor> families = {
       {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
   for (size_t i = 0; i < kFamilyNames.size(); ++i) {
@@ -211,29 +198,48 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
   }
   rocksdb::DBOptions db_options = MakeDbOptions(options, env, cache);
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* db = nullptr;
-  rocksdb::Status status;
-  if (mode == Mode::kOwner) {
-    status = rocksdb::DB::Open(db_options, options.path, families, &handles, &db);
-  } else {
-    std::string scratch = (fs::temp_directory_path() / "larder-reader-XXXXXX").string();
-    if (!::mkdtemp(scratch.data())) {
-      return MakeError(ErrorCode::kIo, "cannot make a scratch directory {}: {}", scratch,
-                       std::strerror(errno));
-    }
-    database->reader_scratch_ = scratch;
+  if (!owner) {
     db_options.create_if_missing = false;
     db_options.create_missing_column_families = false;
     db_options.sst_file_manager.reset();
-    status =
-        rocksdb::DB::OpenAsSecondary(db_options, options.path, scratch, families, &handles, &db);
   }
-  if (!status.ok()) return tl::unexpected(OpenError(status, options));
-  database->db_.reset(db);
-  database->default_handle_ = handles[0];
-  for (size_t i = 0; i < kFamilyNames.size(); ++i) database->handles_[i] = handles[i + 1];
+  if (mode == Mode::kReader) {
+    LARDER_RETURN_IF_ERROR(database->OpenReader(options, db_options, families));
+    return database;
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const std::string path = options.path.empty() ? "/memory" : options.path;
+  const rocksdb::Status status =
+      owner ? rocksdb::DB::Open(db_options, path, families, &handles, &db)
+            : rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db);
+  LARDER_RETURN_IF_ERROR(database->Adopt(status, options, db, handles));
   return database;
+}
+
+// A secondary needs a directory of its own, for its log.
+Result<void> Database::OpenReader(const StoreOptions& options, const rocksdb::DBOptions& db_options,
+                                  const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+  reader_scratch_ = (fs::temp_directory_path() / "larder-reader-XXXXXX").string();
+  if (!::mkdtemp(reader_scratch_.data())) {
+    return MakeError(ErrorCode::kIo, "cannot make a scratch directory {}: {}", reader_scratch_,
+                     std::strerror(errno));
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status = rocksdb::DB::OpenAsSecondary(
+      db_options, options.path, reader_scratch_, families, &handles, &db);
+  return Adopt(status, options, db, handles);
+}
+
+Result<void> Database::Adopt(const rocksdb::Status& status, const StoreOptions& options,
+                             rocksdb::DB* db,
+                             const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+  if (!status.ok()) return tl::unexpected(OpenError(status, options));
+  db_.reset(db);
+  default_handle_ = handles[0];
+  for (size_t i = 0; i < kFamilyNames.size(); ++i) handles_[i] = handles[i + 1];
+  return {};
 }
 
 Database::~Database() {

@@ -55,15 +55,6 @@ Result<void> Cluster::ExpireHistory() {
   return {};
 }
 
-Result<uint64_t> Cluster::Version() {
-  LARDER_ASSIGN_OR_RETURN(const Json state, Call("GET", "/simulator/state", nullptr));
-  if (!state.contains("version")) {
-    return MakeError(ErrorCode::kProtocol, "the simulator's state has no version: {}",
-                     state.dump());
-  }
-  return state["version"].get<uint64_t>();
-}
-
 Result<std::map<std::string, Cluster::Event>> Cluster::LastEvents(uint64_t from) {
   Request request;
   request.path = "/simulator/history";

@@ -27,8 +27,6 @@ class Cluster {
   Result<void> WaitForChurn();
   // Every watch from before now gets a 410.
   Result<void> ExpireHistory();
-  Result<uint64_t> Version();
-  // Pods deleted after a version, and not there at the end.
   struct Event {
     uint64_t version = 0;
     bool deleted = false;

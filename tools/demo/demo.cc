@@ -26,6 +26,9 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// Changes a second that no machine makes.
+constexpr double kAtOnce = 1e6;
+
 struct DemoOptions {
   uint64_t objects = 20'000;
   double churn = 200;
@@ -45,10 +48,14 @@ class Controller {
     LARDER_RETURN_IF_ERROR(controller->Next());
     controller->ready_.seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
     const Json& line = controller->last_;
-    controller->ready_.lists = line.value("lists", uint64_t{0});
     controller->ready_.bytes = line.value("bytes", uint64_t{0});
     controller->ready_.objects = line.value("objects", uint64_t{0});
+    controller->ready_.rewritten = line.value("rewritten", uint64_t{0});
     controller->ready_.rss_mb = line.value("rss_mb", 0.0);
+    // A list counts when the reflector has returned from it, which is just after the store is
+    // complete.
+    LARDER_RETURN_IF_ERROR(controller->Next());
+    controller->ready_.lists = controller->Figure("lists");
     return controller;
   }
 
@@ -134,10 +141,15 @@ class Demo {
     return {};
   }
 
+  // One in a hundred changes while the controller is away.
+  uint64_t Changes() const { return std::max<uint64_t>(options_.objects / 100, 50); }
+
+  // Ready when it has caught up with the newest change of a pod.
   Result<std::unique_ptr<Controller>> StartController() {
-    return Controller::Start(
-        {"demo-worker", "--store", store_, "--server", cluster_->url(), "--journal", journal_},
-        stop_);
+    LARDER_ASSIGN_OR_RETURN(const uint64_t newest, NewestVersion());
+    return Controller::Start({"demo-worker", "--store", store_, "--server", cluster_->url(),
+                              "--journal", journal_, "--until-version", std::to_string(newest)},
+                             stop_);
   }
 
   Result<void> FirstStart() {
@@ -157,14 +169,12 @@ class Demo {
 
   Result<void> RestartAfterKill() {
     progress_.Begin("kill -9. The cluster goes on changing without the controller");
-    LARDER_ASSIGN_OR_RETURN(report_.pending_at_kill, CountPending());
-    LARDER_ASSIGN_OR_RETURN(const uint64_t stored_version, StoredVersion());
-    LARDER_RETURN_IF_ERROR(
-        cluster_->Churn(1e6, std::max<uint64_t>(options_.objects / 100, 50), options_.seed + 1));
+    LARDER_RETURN_IF_ERROR(LookIntoStore());
+    LARDER_RETURN_IF_ERROR(cluster_->Churn(kAtOnce, Changes(), options_.seed + 1));
     LARDER_RETURN_IF_ERROR(cluster_->WaitForChurn());
     // The cluster stands still while the controller starts, so that what it must fetch is known
     // exactly.
-    LARDER_ASSIGN_OR_RETURN(const auto missed, cluster_->LastEvents(stored_version));
+    LARDER_ASSIGN_OR_RETURN(const auto missed, cluster_->LastEvents(at_kill_.version));
     LARDER_ASSIGN_OR_RETURN(const Journal::Reading before, Journal::Read(journal_));
     report_.changed_while_down = missed.size();
 
@@ -173,37 +183,37 @@ class Demo {
     report_.resume = controller_->ready();
     LARDER_RETURN_IF_ERROR(cluster_->Churn(options_.churn, 200, options_.seed + 2));
     LARDER_RETURN_IF_ERROR(cluster_->WaitForChurn());
-    LARDER_ASSIGN_OR_RETURN(const uint64_t version, cluster_->Version());
-    LARDER_RETURN_IF_ERROR(controller_->WaitUntilDone(PodVersion(version), progress_));
+    LARDER_ASSIGN_OR_RETURN(const uint64_t newest, NewestVersion());
+    LARDER_RETURN_IF_ERROR(controller_->WaitUntilDone(newest, progress_));
     report_.pending_resumed = controller_->Figure("resumed");
     LARDER_ASSIGN_OR_RETURN(const Journal::Reading after, Journal::Read(journal_, before.lines));
-    CountDeletes(missed, before, after);
+    CountDeletes(missed, after);
     return controller_->Terminate();
   }
 
   // Deletes that happened while nobody watched, and those of them that reached a worker.
   void CountDeletes(const std::map<std::string, Cluster::Event>& missed,
-                    const Journal::Reading& before, const Journal::Reading& after) {
+                    const Journal::Reading& after) {
     for (const auto& [key, event] : missed) {
       // A pod that was created and deleted again meanwhile was never known here.
-      if (!event.deleted || before.last.count(key) == 0) continue;
+      if (!event.deleted || at_kill_.objects.count(key) == 0) continue;
       ++report_.deleted_while_down;
       const auto seen = after.last.find(key);
-      if (seen != after.last.end()) ++report_.deletes_delivered;
+      if (seen != after.last.end() && seen->second == Journal::kDeleted) {
+        ++report_.deletes_delivered;
+      }
     }
   }
 
   Result<void> RestartAfterExpiry() {
     progress_.Begin("Second act: the controller is away until the server's history has expired");
-    const uint64_t changes = std::max<uint64_t>(options_.objects / 100, 50);
-    LARDER_RETURN_IF_ERROR(cluster_->Churn(1e6, changes, options_.seed + 3));
+    LARDER_RETURN_IF_ERROR(cluster_->Churn(kAtOnce, Changes(), options_.seed + 3));
     LARDER_RETURN_IF_ERROR(cluster_->WaitForChurn());
     LARDER_RETURN_IF_ERROR(cluster_->ExpireHistory());
     LARDER_ASSIGN_OR_RETURN(controller_, StartController());
     report_.relist = controller_->ready();
-    report_.rewritten = controller_->Figure("rewritten");
-    LARDER_ASSIGN_OR_RETURN(const uint64_t version, cluster_->Version());
-    LARDER_RETURN_IF_ERROR(controller_->WaitUntilDone(PodVersion(version), progress_));
+    LARDER_ASSIGN_OR_RETURN(const uint64_t newest, NewestVersion());
+    LARDER_RETURN_IF_ERROR(controller_->WaitUntilDone(newest, progress_));
     return controller_->Terminate();
   }
 
@@ -213,16 +223,8 @@ class Demo {
     progress_.Begin("Comparing the store and the workers' journal with the cluster's history");
     LARDER_ASSIGN_OR_RETURN(const auto truth, cluster_->LastEvents(0));
     LARDER_ASSIGN_OR_RETURN(const Journal::Reading journal, Journal::Read(journal_));
-    std::map<std::string, std::string> stored;
     LARDER_ASSIGN_OR_RETURN(const auto store, Store::OpenReadOnly({.path = store_}));
-    LARDER_ASSIGN_OR_RETURN(const auto collections, store->Collections());
-    for (const CollectionInfo& collection : collections) {
-      LARDER_RETURN_IF_ERROR(
-          store->ScanHeads(collection.id, {}, [&](const ObjectKey& key, const ObjectHead& head) {
-            stored[key.ToString()] = head.resource_version;
-            return true;
-          }));
-    }
+    LARDER_ASSIGN_OR_RETURN(const auto stored, StoredObjects(*store));
     for (const auto& [key, event] : truth) {
       const auto in_store = stored.find(key);
       const auto seen = journal.last.find(key);
@@ -245,33 +247,41 @@ class Demo {
     return {};
   }
 
-  Result<uint64_t> CountPending() {
-    LARDER_ASSIGN_OR_RETURN(const auto store, Store::OpenReadOnly({.path = store_}));
-    uint64_t count = 0;
-    std::string last;
-    LARDER_RETURN_IF_ERROR(store->ScanQueue(kDemoQueue, {}, [&](const StoredQueueItem& item) {
-      if (item.item != last) ++count;
-      last = item.item;
-      return true;
-    }));
-    return count;
+  // Key and version of every object in the store.
+  static Result<std::map<std::string, std::string>> StoredObjects(const Store& store) {
+    std::map<std::string, std::string> objects;
+    LARDER_ASSIGN_OR_RETURN(const auto collections, store.Collections());
+    for (const CollectionInfo& collection : collections) {
+      LARDER_RETURN_IF_ERROR(
+          store.ScanHeads(collection.id, {}, [&](const ObjectKey& key, const ObjectHead& head) {
+            objects[key.ToString()] = head.resource_version;
+            return true;
+          }));
+    }
+    return objects;
   }
 
-  Result<uint64_t> StoredVersion() {
+  // What the killed controller left behind: as a reader beside nobody.
+  Result<void> LookIntoStore() {
     LARDER_ASSIGN_OR_RETURN(const auto store, Store::OpenReadOnly({.path = store_}));
     LARDER_ASSIGN_OR_RETURN(const auto collections, store->Collections());
     if (collections.empty()) return MakeError(ErrorCode::kInternal, "the store has no collection");
-    return std::strtoull(collections[0].cursor.resource_version.c_str(), nullptr, 10);
+    at_kill_.version = std::strtoull(collections[0].cursor.resource_version.c_str(), nullptr, 10);
+    LARDER_ASSIGN_OR_RETURN(at_kill_.objects, StoredObjects(*store));
+    std::string last;
+    return store->ScanQueue(kDemoQueue, {}, [&](const StoredQueueItem& item) {
+      if (item.item != last) ++report_.pending_at_kill;
+      last = item.item;
+      return true;
+    });
   }
 
   // The newest version of a pod: other resources' versions never come through a watch on pods.
-  uint64_t PodVersion(uint64_t cluster_version) {
-    const auto events = cluster_->LastEvents(0);
+  Result<uint64_t> NewestVersion() {
+    LARDER_ASSIGN_OR_RETURN(const auto events, cluster_->LastEvents(0));
     uint64_t newest = 0;
-    if (events) {
-      for (const auto& [key, event] : *events) newest = std::max(newest, event.version);
-    }
-    return std::min(newest, cluster_version);
+    for (const auto& [key, event] : events) newest = std::max(newest, event.version);
+    return newest;
   }
 
   const DemoOptions options_;
@@ -280,6 +290,10 @@ class Demo {
   Report report_;
   std::string store_;
   std::string journal_;
+  struct {
+    uint64_t version = 0;
+    std::map<std::string, std::string> objects;
+  } at_kill_;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Controller> controller_;
 };
@@ -321,6 +335,7 @@ void AddDemo(CLI::App& app, Context& context) {
   run->add_option("--store", worker->store)->required();
   run->add_option("--server", worker->server)->required();
   run->add_option("--journal", worker->journal)->required();
+  run->add_option("--until-version", worker->until_version);
   run->callback([worker, &context] { context.exit_code = RunWorker(*worker, context.stop); });
 }
 

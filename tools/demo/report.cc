@@ -13,11 +13,8 @@ namespace larder::tools {
 namespace {
 
 Json ToJson(const Phase& phase) {
-  return {{"seconds", phase.seconds},
-          {"lists", phase.lists},
-          {"bytes", phase.bytes},
-          {"objects", phase.objects},
-          {"rss_mb", phase.rss_mb}};
+  return {{"seconds", phase.seconds}, {"lists", phase.lists},         {"bytes", phase.bytes},
+          {"objects", phase.objects}, {"rewritten", phase.rewritten}, {"rss_mb", phase.rss_mb}};
 }
 
 std::string Thousands(uint64_t number) {
@@ -59,7 +56,6 @@ std::string Report::ToJson() const {
                {"deleted_while_down", deleted_while_down},
                {"deletes_delivered", deletes_delivered},
                {"lost", lost}};
-  json["relist"]["rewritten"] = rewritten;
   return json.dump();
 }
 
@@ -73,8 +69,8 @@ std::string Report::ToTable() const {
   out += Row("received", Bytes(cold.bytes), Bytes(resume.bytes), Bytes(relist.bytes));
   out += Row("objects transferred", Thousands(cold.objects), Thousands(resume.objects),
              Thousands(relist.objects));
-  out +=
-      Row("rows written", Thousands(cold.objects), Thousands(resume.objects), Thousands(rewritten));
+  out += Row("rows written", Thousands(cold.rewritten), Thousands(resume.rewritten),
+             Thousands(relist.rewritten));
   out += Row("peak memory", fmt::format("{:.0f} MB", cold.rss_mb),
              fmt::format("{:.0f} MB", resume.rss_mb), fmt::format("{:.0f} MB", relist.rss_mb));
   out += fmt::format("\n  The restart was ready {:.0f} times sooner than the first start.\n",

@@ -12,13 +12,13 @@ struct Phase {
   uint64_t lists = 0;
   uint64_t bytes = 0;
   uint64_t objects = 0;
+  uint64_t rewritten = 0;  // rows added, changed or removed
   double rss_mb = 0;
 };
 
 struct Report {
   uint64_t objects = 0;
   Phase cold, resume, relist;
-  uint64_t rewritten = 0;
   uint64_t pending_at_kill = 0, pending_resumed = 0;
   uint64_t changed_while_down = 0;
   uint64_t deleted_while_down = 0, deletes_delivered = 0;

@@ -1,0 +1,224 @@
+// What handlers hear: first lists, live changes, restarts, slow and faulty handlers.
+#include "tests/informer/fixture.h"
+
+namespace larder {
+namespace {
+
+TEST_F(InformerTest, HandlerHearsTheFirstListAndThenLiveChanges) {
+  CreatePod("a");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(handler);
+  ASSERT_TRUE(registration);
+  Sync();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(handler->Calls(), std::vector<std::string>{"add x/a initial"});
+  TouchPod("a");
+  CreatePod("b");
+  DeletePod("a");
+  ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Last("x/a") == "deleted"; }));
+  EXPECT_EQ(handler->Count("update x/a"), 1u);
+  EXPECT_EQ(handler->Count("add x/b"), 1u);
+  EXPECT_EQ(handler->Count("add x/b initial"), 0u);
+}
+
+TEST_F(InformerTest, HandlerAddedLaterStartsWithWhatIsStored) {
+  CreatePod("a");
+  CreatePod("b");
+  Open();
+  Sync();
+  auto handler = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(handler));
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add") == 2; }));
+}
+
+TEST_F(InformerTest, NamelessHandlerHearsEverythingAgainAfterARestart) {
+  CreatePod("a");
+  for (int start = 0; start < 2; ++start) {
+    Open();
+    auto handler = std::make_shared<RecordingHandler>();
+    ASSERT_TRUE(informer_->AddEventHandler(handler));
+    Sync();
+    EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/a initial") == 1; }));
+    Close();
+  }
+}
+
+TEST_F(InformerTest, DurableHandlerHearsOnlyWhatChangedDeletesIncluded) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  auto first = std::make_shared<RecordingHandler>();
+  Open();
+  const auto registration = informer_->AddEventHandler(first, durable);
+  ASSERT_TRUE(registration);
+  Sync();
+  ASSERT_TRUE(first->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(first->Count("add"), 3u);
+  Close();
+  TouchPod("a");
+  DeletePod("b");
+  Open();
+  auto second = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(second, durable));
+  Sync();
+  ASSERT_TRUE(second->WaitFor([](const auto& h) { return h.Calls().size() >= 2; }));
+  EXPECT_EQ(second->Count("update x/a"), 1u);
+  EXPECT_EQ(second->Count("delete x/b"), 1u);
+  EXPECT_EQ(second->Count("add"), 0u);
+}
+
+TEST_F(InformerTest, DurableHandlerHearsDeletesFoundByARelist) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  Open();
+  auto first = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(first, durable);
+  Sync();
+  ASSERT_TRUE(first->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  Close();
+  DeletePod("b");
+  simulator_->ExpireHistory("pods");
+  Open();
+  auto second = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(second, durable));
+  Sync();
+  ASSERT_TRUE(second->WaitFor([](const auto& h) { return !h.Calls().empty(); }));
+  EXPECT_EQ(second->Calls(), std::vector<std::string>{"delete x/b inferred"});
+}
+
+TEST_F(InformerTest, RaisedRevisionHearsEverythingOnce) {
+  CreatePod("a");
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  for (const uint32_t revision : {1u, 2u, 2u}) {
+    durable.revision = revision;
+    Open();
+    auto handler = std::make_shared<RecordingHandler>();
+    const auto registration = informer_->AddEventHandler(handler, durable);
+    ASSERT_TRUE(registration);
+    Sync();
+    ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+    static int start = 0;
+    EXPECT_EQ(handler->Count("add"), ++start < 3 ? 1u : 0u);
+    Close();
+  }
+}
+
+TEST_F(InformerTest, BlockedHandlerStallsNobodyAndGetsTheFinalState) {
+  for (int i = 0; i < 20; ++i) CreatePod("p" + std::to_string(i));
+  Open();
+  auto blocked = std::make_shared<RecordingHandler>();
+  auto free = std::make_shared<RecordingHandler>();
+  blocked->Block();
+  HandlerOptions small;
+  small.buffer_events = 8;
+  const auto registration = informer_->AddEventHandler(blocked, small);
+  ASSERT_TRUE(registration);
+  ASSERT_TRUE(informer_->AddEventHandler(free));
+  Sync();
+  for (int round = 0; round < 30; ++round) {
+    for (int i = 0; i < 20; ++i) TouchPod("p" + std::to_string(i));
+  }
+  DeletePod("p3");
+  CatchUp();
+  ASSERT_TRUE(free->WaitFor([](const auto& h) { return h.Last("x/p3") == "deleted"; }));
+  EXPECT_LE((*registration)->Stats().buffered, 9u);
+  EXPECT_TRUE((*registration)->Stats().spilling);
+  EXPECT_GT((*registration)->Stats().merged, 0u);
+  blocked->Unblock();
+  const auto truth = simulator_->Snapshot("pods");
+  EXPECT_TRUE(blocked->WaitFor([&](const auto& h) {
+    for (const auto& [key, state] : truth) {
+      if (h.Last(key) != state.second) return false;
+    }
+    return h.Last("x/p3") == "deleted";
+  }));
+  ASSERT_TRUE(blocked->WaitFor([&](const auto&) { return !(*registration)->Stats().spilling; }));
+  TouchPod("p1");
+  EXPECT_TRUE(blocked->WaitFor([&](const auto& h) {
+    return h.Last("x/p1") == simulator_->Snapshot("pods").at("x/p1").second;
+  }));
+}
+
+TEST_F(InformerTest, RecreatedObjectBehindABlockIsADeleteAndAnAdd) {
+  CreatePod("a");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions small;
+  small.buffer_events = 1;
+  const auto registration = informer_->AddEventHandler(handler, small);
+  Sync();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  handler->Block();
+  TouchPod("a");
+  TouchPod("a");
+  TouchPod("a");
+  CatchUp();
+  DeletePod("a");
+  CreatePod("a");
+  CatchUp();
+  handler->Unblock();
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/a") == 2; }));
+  EXPECT_EQ(handler->Count("delete x/a"), 1u);
+}
+
+TEST_F(InformerTest, HandlerThatThrowsIsCountedAndGoesOn) {
+  CreatePod("a");
+  CreatePod("b");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  handler->ThrowOn("x/a");
+  const auto registration = informer_->AddEventHandler(handler);
+  Sync();
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add") == 2; }));
+  EXPECT_TRUE(
+      handler->WaitFor([&](const auto&) { return (*registration)->Stats().exceptions == 1; }));
+}
+
+TEST_F(InformerTest, FilterTurnsUpdatesIntoAddsAndDeletes) {
+  CreatePod("a");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions options;
+  options.filter = [](const Object& pod) { return pod.Annotation("touched").has_value(); };
+  ASSERT_TRUE(informer_->AddEventHandler(handler, options));
+  Sync();
+  TouchPod("a");
+  ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/a") == 1; }));
+  const auto cleared = simulator_->Patch("pods", "x", "a", R"({"metadata":{"annotations":null}})");
+  ASSERT_TRUE(cleared);
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
+}
+
+TEST_F(InformerTest, ResyncBringsEveryObjectAgainWithoutAskingTheServer) {
+  CreatePod("a");
+  CreatePod("b");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions options;
+  options.resync_period = std::chrono::milliseconds(50);
+  ASSERT_TRUE(informer_->AddEventHandler(handler, options));
+  Sync();
+  const uint64_t lists = Lists();
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("update") >= 4; }));
+  EXPECT_EQ(Lists(), lists);
+}
+
+TEST_F(InformerTest, RemovedHandlerHearsNothingMore) {
+  CreatePod("a");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(handler);
+  Sync();
+  ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add") == 1; }));
+  ASSERT_TRUE(informer_->RemoveEventHandler(*registration));
+  TouchPod("a");
+  CatchUp();
+  EXPECT_EQ(handler->Calls().size(), 1u);
+  EXPECT_FALSE(informer_->RemoveEventHandler(*registration));
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,122 @@
+// Queue items that changes cause: in the change's own commit, once for each name, and none lost.
+#include <set>
+
+#include "tests/informer/fixture.h"
+
+namespace larder {
+namespace {
+
+class EnqueuerTest : public InformerTest {
+ protected:
+  void TearDown() override {
+    CloseQueue();
+    InformerTest::TearDown();
+  }
+  void OpenWithQueue(uint32_t revision = 1) {
+    Open();
+    WorkQueueOptions options;
+    options.name = "work";
+    options.store = store_.get();
+    auto queue = WorkQueue::Open(std::move(options));
+    ASSERT_TRUE(queue) << queue.error().ToString();
+    queue_ = *std::move(queue);
+    EnqueuerOptions enqueuer;
+    enqueuer.name = "work";
+    enqueuer.revision = revision;
+    const auto added = informer_->AddEnqueuer(
+        queue_.get(), enqueuer, [](const ObjectChange& change, const Enqueue& enqueue) {
+          enqueue(change.current()->key().ToString(), 0);
+        });
+    ASSERT_TRUE(added) << added.error().ToString();
+  }
+  void CloseQueue() {
+    if (informer_) informer_->Stop();
+    informer_.reset();
+    queue_.reset();
+    Close();
+  }
+  // Takes and finishes everything that is ready.
+  std::set<std::string> Drain() {
+    std::set<std::string> items;
+    while (const auto item = queue_->Get({}, std::chrono::milliseconds(200))) {
+      items.insert(*item);
+      queue_->Done(*item);
+    }
+    return items;
+  }
+  std::set<std::string> Stored() const {
+    std::set<std::string> items;
+    EXPECT_TRUE(store_->ScanQueue("work", {}, [&](const StoredQueueItem& item) {
+      items.insert(item.item);
+      return true;
+    }));
+    return items;
+  }
+
+  std::unique_ptr<WorkQueue> queue_;
+};
+
+TEST_F(EnqueuerTest, EveryCommittedChangeHasItsItemOnDisk) {
+  CreatePod("a");
+  OpenWithQueue();
+  Sync();
+  CreatePod("b");
+  CatchUp();
+  EXPECT_EQ(Stored(), (std::set<std::string>{"x/a", "x/b"}));
+}
+
+TEST_F(EnqueuerTest, PendingItemsComeBackAndFinishedOnesDoNot) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  const auto item = queue_->Get({}, std::chrono::seconds(5));
+  ASSERT_TRUE(item);
+  queue_->Done(*item);
+  CloseQueue();
+  OpenWithQueue();
+  Sync();
+  std::set<std::string> rest = Drain();
+  EXPECT_EQ(rest.size(), 2u);
+  EXPECT_EQ(rest.count(*item), 0u);
+}
+
+TEST_F(EnqueuerTest, RestartBringsOnlyWhatChangedMeanwhile) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 3u);
+  CloseQueue();
+  TouchPod("a");
+  DeletePod("b");
+  OpenWithQueue();
+  Sync();
+  CatchUp();
+  EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b"}));
+}
+
+TEST_F(EnqueuerTest, RaisedRevisionGetsEveryObjectOnce) {
+  for (const char* name : {"a", "b"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 2u);
+  CloseQueue();
+  OpenWithQueue(2);
+  Sync();
+  EXPECT_EQ(Drain().size(), 2u);
+  CloseQueue();
+  OpenWithQueue(2);
+  Sync();
+  EXPECT_EQ(Drain().size(), 0u);
+}
+
+TEST_F(EnqueuerTest, LiveChangesGoBeforeTheFirstList) {
+  for (int i = 0; i < 5; ++i) CreatePod("p" + std::to_string(i));
+  OpenWithQueue();
+  Sync();
+  CreatePod("live");
+  CatchUp();
+  EXPECT_EQ(queue_->Get({}, std::chrono::seconds(5)), "x/live");
+}
+
+}  // namespace
+}  // namespace larder
