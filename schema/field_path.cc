@@ -165,72 +165,115 @@ bool IsNumber(std::string_view text) {
 
 enum class Walk { kGoOn, kEnough, kBroken };
 
-// Goes down the document once, in order, and collects what is at the end of the path.
+// One path on its way down: the steps that are left, and where its values go.
+struct Target {
+  Steps steps;
+  std::vector<std::string>* out = nullptr;
+};
+using Targets = std::span<Target>;
+
+// Goes down the document once, in order, and collects what is at the end of each path.
 class Walker {
  public:
   enum class Mode { kScalars, kRaw };
-  Walker(Mode mode, size_t limit, std::vector<std::string>& out)
-      : mode_(mode), limit_(limit), out_(out) {}
+  Walker(Mode mode, size_t limit) : mode_(mode), limit_(limit) {}
 
-  Walk Object(sj::object& object, Steps steps, int depth) {
+  // Reorders `targets`. The first member with a name is the one that counts, as in a lookup.
+  Walk Object(sj::object& object, Targets targets, int depth) {
     if (depth > kMaxDepth) return Walk::kBroken;
-    if (steps.front().kind != Step::Kind::kField) return Walk::kGoOn;
+    targets = Front(targets, [](const Target& target) {
+      return target.steps.front().kind == Step::Kind::kField;
+    });
+    if (targets.empty()) return Walk::kGoOn;
     for (auto result : object) {
       sj::field field;
       if (std::move(result).get(field)) return Walk::kBroken;
-      if (KeyIs(field, steps.front().name)) return Value(field.value(), steps.subspan(1), depth);
+      const Targets here = Front(
+          targets, [&](const Target& target) { return KeyIs(field, target.steps.front().name); });
+      if (here.empty()) continue;
+      targets = targets.subspan(here.size());
+      for (Target& target : here) target.steps = target.steps.subspan(1);
+      const Walk walk = Value(field.value(), here, depth);
+      if (walk != Walk::kGoOn || targets.empty()) return walk;
     }
     return Walk::kGoOn;
   }
 
  private:
-  Walk Value(sj::value value, Steps steps, int depth) {
+  // Moves those for which `holds` to the front and returns them. One target, the usual case, costs
+  // a test.
+  template <typename Holds>
+  static Targets Front(Targets targets, const Holds& holds) {
+    const auto end = std::partition(targets.begin(), targets.end(), holds);
+    return targets.first(static_cast<size_t>(end - targets.begin()));
+  }
+
+  Walk Value(sj::value value, Targets targets, int depth) {
     if (depth > kMaxDepth) return Walk::kBroken;
-    if (steps.empty() && mode_ == Mode::kRaw) return Raw(value);
+    if (mode_ == Mode::kRaw && targets.front().steps.empty()) return Raw(value, targets.front());
     sj::json_type type;
     if (value.type().get(type)) return Walk::kBroken;
-    if (type == sj::json_type::array) return Array(value, steps, depth + 1);
-    if (steps.empty()) return Scalar(value, type);
-    if (type != sj::json_type::object) return Walk::kGoOn;
+    if (type == sj::json_type::array) return Array(value, targets, depth + 1);
+    const Targets ends = Front(targets, [](const Target& target) { return target.steps.empty(); });
+    if (type != sj::json_type::object) {
+      return ends.empty() ? Walk::kGoOn : Scalar(value, type, ends);
+    }
+    const Targets deeper = targets.subspan(ends.size());
+    if (deeper.empty()) return Walk::kGoOn;
     sj::object object;
     if (value.get_object().get(object)) return Walk::kBroken;
-    return Object(object, steps, depth + 1);
+    return Object(object, deeper, depth + 1);
   }
 
   // Without a step of its own, a list stands for every element.
-  Walk Array(sj::value value, Steps steps, int depth) {
+  Walk Array(sj::value value, Targets targets, int depth) {
     sj::array array;
     if (value.get_array().get(array)) return Walk::kBroken;
-    std::optional<size_t> only;
-    if (!steps.empty() && steps.front().kind != Step::Kind::kField) {
-      if (steps.front().kind == Step::Kind::kIndex) only = steps.front().index;
-      steps = steps.subspan(1);
-    }
+    std::vector<Target> here;
     size_t position = 0;
     for (auto result : array) {
       sj::value element;
       if (std::move(result).get(element)) return Walk::kBroken;
-      if (only && position++ < *only) continue;
-      const Walk walk = Value(element, steps, depth);
-      if (walk != Walk::kGoOn || only) return walk;
+      here.clear();
+      bool later = false;
+      for (const Target& target : targets) later |= ForElement(target, position, here);
+      ++position;
+      if (!here.empty()) {
+        const Walk walk = Value(element, here, depth);
+        if (walk != Walk::kGoOn) return walk;
+      }
+      if (!later) return Walk::kGoOn;
     }
     return Walk::kGoOn;
   }
 
-  Walk Scalar(sj::value& value, sj::json_type type) {
-    if (type == sj::json_type::string) {
-      std::string_view text;
-      if (value.get_string().get(text)) return Walk::kBroken;
-      return Add(text);
+  // Adds the target to `here` where it wants this element; true when it may want a later one.
+  static bool ForElement(const Target& target, size_t position, std::vector<Target>& here) {
+    if (target.steps.empty() || target.steps.front().kind == Step::Kind::kField) {
+      here.push_back(target);
+      return true;
     }
-    if (type == sj::json_type::object) return Walk::kGoOn;
-    const std::string_view token = TrimEnd(value.raw_json_token());
-    if (token == "null") return Walk::kGoOn;
-    if (token != "true" && token != "false" && !IsNumber(token)) return Walk::kBroken;
-    return Add(token);
+    if (target.steps.front().kind == Step::Kind::kAll || target.steps.front().index == position) {
+      here.push_back({target.steps.subspan(1), target.out});
+    }
+    return target.steps.front().kind == Step::Kind::kAll || target.steps.front().index > position;
   }
 
-  Walk Raw(sj::value& value) {
+  Walk Scalar(sj::value& value, sj::json_type type, Targets targets) {
+    std::string_view text;
+    if (type == sj::json_type::string) {
+      if (value.get_string().get(text)) return Walk::kBroken;
+    } else {
+      text = TrimEnd(value.raw_json_token());
+      if (text == "null") return Walk::kGoOn;
+      if (text != "true" && text != "false" && !IsNumber(text)) return Walk::kBroken;
+    }
+    Walk walk = Walk::kGoOn;
+    for (const Target& target : targets) walk = Add(target, text);
+    return walk;
+  }
+
+  Walk Raw(sj::value& value, const Target& target) {
     sj::json_type type;
     if (value.type().get(type)) return Walk::kBroken;
     std::string_view text;
@@ -243,32 +286,37 @@ class Walker {
     } else {
       text = value.raw_json_token();
     }
-    return Add(TrimEnd(text));
+    return Add(target, TrimEnd(text));
   }
 
-  Walk Add(std::string_view text) {
-    out_.emplace_back(text);
-    return out_.size() < limit_ ? Walk::kGoOn : Walk::kEnough;
+  Walk Add(const Target& target, std::string_view text) {
+    target.out->emplace_back(text);
+    return target.out->size() < limit_ ? Walk::kGoOn : Walk::kEnough;
   }
 
   const Mode mode_;
   const size_t limit_;
-  std::vector<std::string>& out_;
 };
 
-std::vector<std::string> Collect(const Object& object, Steps steps, Walker::Mode mode,
-                                 size_t limit) {
+// False where the document is broken on the way; what was collected is then worth nothing.
+bool Collect(const Object& object, Targets targets, Walker::Mode mode, size_t limit) {
   static_assert(Object::kJsonPadding >= simdjson::SIMDJSON_PADDING);
-  std::vector<std::string> out;
   const std::string_view json = object.json();
   ParserLease parser(json.size());
   sj::document document;
   sj::object root;
   if (parser->iterate(json.data(), json.size(), json.size() + Object::kJsonPadding).get(document) ||
       document.get_object().get(root)) {
-    return out;
+    return false;
   }
-  if (Walker(mode, limit, out).Object(root, steps, 0) == Walk::kBroken) out.clear();
+  return Walker(mode, limit).Object(root, targets, 0) != Walk::kBroken;
+}
+
+std::vector<std::string> Collect(const Object& object, Steps steps, Walker::Mode mode,
+                                 size_t limit) {
+  std::vector<std::string> out;
+  Target target{steps, &out};
+  if (!Collect(object, Targets(&target, 1), mode, limit)) out.clear();
   return out;
 }
 
@@ -324,6 +372,24 @@ std::vector<std::string> FieldPath::Values(const Object& object) const {
   if (const auto value = FromEnvelope(object, steps_)) return {std::string(*value)};
   if (OnlyInEnvelope(steps_)) return {};
   return Collect(object, steps_, Walker::Mode::kScalars, SIZE_MAX);
+}
+
+std::vector<std::vector<std::string>> FieldPath::ValuesOf(std::span<const FieldPath> paths,
+                                                          const Object& object) {
+  std::vector<std::vector<std::string>> out(paths.size());
+  std::vector<Target> targets;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Steps steps = paths[i].steps_;
+    if (steps.empty() || OnlyInEnvelope(steps) || FromEnvelope(object, steps)) {
+      out[i] = paths[i].Values(object);
+    } else {
+      targets.push_back({steps, &out[i]});
+    }
+  }
+  if (targets.empty() || Collect(object, targets, Walker::Mode::kScalars, SIZE_MAX)) return out;
+  // What one path trips over another may not even look at.
+  for (size_t i = 0; i < paths.size(); ++i) out[i] = paths[i].Values(object);
+  return out;
 }
 
 std::optional<std::string> FieldPath::Value(const Object& object) const {

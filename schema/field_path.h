@@ -13,6 +13,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ class FieldPath {
   // Absent fields, nulls, objects, empty lists and malformed JSON give nothing. Metadata fields
   // (name, namespace, uid, labels, ...) are read from the envelope where possible.
   std::vector<std::string> Values(const Object& object) const;
+  // The same for several paths at once, in one pass over the document: what Values of each gives.
+  static std::vector<std::vector<std::string>> ValuesOf(std::span<const FieldPath> paths,
+                                                        const Object& object);
   // The first of Values, or nullopt.
   std::optional<std::string> Value(const Object& object) const;
   // The raw JSON at the path (objects and lists too): one entry for each place that matches.

@@ -1,12 +1,17 @@
 #include "storage/cipher.h"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 namespace larder {
@@ -69,23 +74,41 @@ Result<Cipher> Cipher::FromFile(const std::string& path) {
                      path, info.st_mode & 0777, path);
   }
   std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return FromText(text, "encryption key file " + path);
+}
+
+Result<Cipher> Cipher::FromEnvironment(const std::string& variable) {
+  const char* text = std::getenv(variable.c_str());
+  if (!text) {
+    return MakeError(ErrorCode::kNotFound,
+                     "environment variable {}, for encryption keys, is not set", variable);
+  }
+  return FromText(text, "environment variable " + variable);
+}
+
+Result<Cipher> Cipher::FromText(std::string_view text, std::string_view where) {
   std::vector<std::string> keys;
-  for (std::string line; std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+  size_t number = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of("\n,"), text.size());
+    std::string line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
     if (line.empty() || line[0] == '#') continue;
     std::string key = DecodeBase64(line);
     if (key.size() != kKeyBytes) {
       return MakeError(ErrorCode::kInvalidArgument,
-                       "encryption key file {}: line {} is not 32 bytes in base64; make one with: "
+                       "{}: line {} is not 32 bytes in base64; make one with: "
                        "openssl rand -base64 32",
-                       path, keys.size() + 1);
+                       where, number);
     }
     keys.push_back(std::move(key));
   }
   if (keys.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "encryption key file {} has no key; make one with: openssl rand -base64 32",
-                     path);
+                     "{} has no key; make one with: openssl rand -base64 32", where);
   }
   return Make(std::move(keys));
 }
@@ -147,6 +170,26 @@ Result<std::string> Cipher::Open(std::string_view sealed, std::string_view bound
   return MakeError(ErrorCode::kForbidden,
                    "encrypted with a key that was not given; add the old key behind the new one");
 }
+
+Result<std::string> Cipher::Blind(std::string_view value) const {
+  // A key of its own for this use, so that a hash says nothing about a sealed text.
+  const std::string label = "larder index value";
+  unsigned char key[EVP_MAX_MD_SIZE], hash[EVP_MAX_MD_SIZE];
+  unsigned int key_size = 0, hash_size = 0;
+  const std::string& newest = keys_.front().bytes;
+  if (!HMAC(EVP_sha256(), newest.data(), static_cast<int>(newest.size()),
+            Bytes(std::string_view(label)), label.size(), key, &key_size) ||
+      !HMAC(EVP_sha256(), key, static_cast<int>(key_size), Bytes(value), value.size(), hash,
+            &hash_size)) {
+    return OpenSslFailed("HMAC-SHA256");
+  }
+  constexpr size_t kBlindBytes = 16;
+  std::string out;
+  for (size_t i = 0; i < kBlindBytes; ++i) out += fmt::format("{:02x}", hash[i]);
+  return out;
+}
+
+std::string Cipher::KeyName() const { return fmt::format("{:08x}", keys_.front().id); }
 
 bool Cipher::IsCurrent(std::string_view sealed) const {
   uint32_t id = 0;

@@ -20,9 +20,11 @@ class Cipher {
 
   // Each key is 32 bytes. The first one seals.
   static Result<Cipher> Make(std::vector<std::string> keys);
-  // Reads keys from a file: one base64 line of 32 bytes each, newest first. Refused when others can
-  // read it.
+  // Reads keys from a file: one base64 line of 32 bytes each, newest first; `#` starts a comment.
+  // Refused when others can read the file.
   static Result<Cipher> FromFile(const std::string& path);
+  // The same from an environment variable, where commas may stand for line ends.
+  static Result<Cipher> FromEnvironment(const std::string& variable);
 
   // `bound_to` is authenticated, not stored.
   Result<std::string> Seal(std::string_view plain, std::string_view bound_to) const;
@@ -32,7 +34,14 @@ class Cipher {
   // Was this sealed with the newest key?
   bool IsCurrent(std::string_view sealed) const;
 
+  // A keyed hash of a value, as text, for index keys that must not show it: equal values look
+  // equal, nothing else can be learned. Depends on the newest key; KeyName says which that is.
+  Result<std::string> Blind(std::string_view value) const;
+  std::string KeyName() const;
+
  private:
+  static Result<Cipher> FromText(std::string_view text, std::string_view where);
+
   struct Key {
     uint32_t id;  // first bytes of the key's hash: tells which key, says nothing of it
     std::string bytes;

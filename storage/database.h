@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "storage/options.h"
@@ -23,12 +24,20 @@ enum class Family { kMeta, kObjects, kIndexes, kQueues, kDeltas };
 inline constexpr std::array<std::string_view, 5> kFamilyNames = {"meta", "objects", "indexes",
                                                                  "queues", "deltas"};
 
+// The format of what is stored; docs/format.md. Newer ones are refused.
+inline constexpr int kFormat = 1;
+inline constexpr std::string_view kFormatKey = "format";
+
 // What RocksDB says, as an Error: kNoSpace, kCorruption, kNotFound, kLocked or kIo.
 Error FromRocks(const rocksdb::Status& status, std::string_view what);
 
 class Database {
  public:
-  enum class Mode { kOwner, kReader };
+  enum class Mode {
+    kOwner,   // the one process that writes
+    kReader,  // a secondary beside a live owner
+    kFrozen,  // reads what is there and writes nothing, not even a log: for a full disk
+  };
 
   // `env` null means the default one; `filter` may be null and must outlive the database.
   static Result<std::shared_ptr<Database>> Open(const StoreOptions& options, Mode mode,
@@ -44,24 +53,23 @@ class Database {
     return handles_[static_cast<size_t>(family)];
   }
   Mode mode() const { return mode_; }
+  rocksdb::Env* env() const { return env_; }
 
  private:
   Database() = default;
 
+  Result<void> OpenReader(const StoreOptions& options, const rocksdb::DBOptions& db_options,
+                          const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+  Result<void> Adopt(const rocksdb::Status& status, const StoreOptions& options, rocksdb::DB* db,
+                     const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
+
   Mode mode_ = Mode::kOwner;
+  rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end
   std::array<rocksdb::ColumnFamilyHandle*, kFamilyNames.size()> handles_{};
   rocksdb::ColumnFamilyHandle* default_handle_ = nullptr;
   std::unique_ptr<rocksdb::DB> db_;
 };
-
-// How one memory limit is divided.
-struct MemoryBudget {
-  size_t hot_tier;
-  size_t block_cache;
-  size_t memtables;
-};
-MemoryBudget DivideMemory(size_t memory_limit);
 
 }  // namespace larder

@@ -1,22 +1,31 @@
 #include "storage/dictionary.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #include <zdict.h>
 #include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "storage/varint.h"
 
 namespace larder {
 namespace {
 
-// Level 3 was both smallest and fastest with a dictionary on real pods; see
-// docs/decisions/001-body-encoding.md.
+// Level 3 was both smallest and fastest with a dictionary on real pods, and 64 KB learn as much as
+// 112; see docs/decisions/001-body-encoding.md.
 constexpr int kLevel = 3;
 constexpr size_t kEnvelopeDictionaryBytes = size_t{16} << 10;
-constexpr size_t kBodyDictionaryBytes = size_t{112} << 10;
+constexpr size_t kBodyDictionaryBytes = size_t{64} << 10;
+constexpr size_t kChecksumBytes = 4;
+// What a thread keeps for the next object; one huge object must not pin more.
+constexpr size_t kKeptScratchBytes = size_t{256} << 10;
 
 struct Contexts {
   ZSTD_CCtx* compress = ZSTD_createCCtx();
   ZSTD_DCtx* decompress = ZSTD_createDCtx();
+  std::string scratch;
   ~Contexts() {
     ZSTD_freeCCtx(compress);
     ZSTD_freeDCtx(decompress);
@@ -27,25 +36,19 @@ Contexts& PerThread() {
   return contexts;
 }
 
-void Load(Dictionary::Part& part) {
-  if (part.bytes.empty()) return;
-  part.compress = ZSTD_createCDict(part.bytes.data(), part.bytes.size(), kLevel);
-  part.decompress = ZSTD_createDDict(part.bytes.data(), part.bytes.size());
+uint32_t Checksum(std::string_view bytes) {
+  return static_cast<uint32_t>(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-void Unload(Dictionary::Part& part) {
-  ZSTD_freeCDict(part.compress);
-  ZSTD_freeDDict(part.decompress);
-}
-
-Result<std::string> Train(const std::vector<std::string>& samples, size_t dictionary_bytes) {
+Result<std::string> Train(const std::vector<std::string>& samples, size_t most_bytes) {
   std::string joined;
   std::vector<size_t> sizes;
   for (const std::string& sample : samples) {
     joined += sample;
     sizes.push_back(sample.size());
   }
-  std::string dictionary(dictionary_bytes, '\0');
+  // A dictionary as large as what it was made from would only repeat it.
+  std::string dictionary(std::min(most_bytes, joined.size() / 8), '\0');
   const size_t size = ZDICT_trainFromBuffer(dictionary.data(), dictionary.size(), joined.data(),
                                             sizes.data(), static_cast<unsigned>(sizes.size()));
   if (ZDICT_isError(size)) {
@@ -58,78 +61,113 @@ Result<std::string> Train(const std::vector<std::string>& samples, size_t dictio
 
 }  // namespace
 
-Dictionary::Dictionary(DictionaryId id, std::string envelope, std::string body)
-    : id_(id), envelope_{std::move(envelope)}, body_{std::move(body)} {
-  Load(envelope_);
-  Load(body_);
+DictionaryPart::~DictionaryPart() {
+  ZSTD_freeCDict(compress_);
+  ZSTD_freeDDict(decompress_);
 }
 
-Dictionary::~Dictionary() {
-  Unload(envelope_);
-  Unload(body_);
+const ZSTD_CDict_s* DictionaryPart::ForCompression() const {
+  std::call_once(compress_once_, [this] {
+    ZSTD_CDict* made =
+        bytes_.empty() ? nullptr : ZSTD_createCDict(bytes_.data(), bytes_.size(), kLevel);
+    std::lock_guard lock(mutex_);
+    compress_ = made;
+  });
+  return compress_;
+}
+
+const ZSTD_DDict_s* DictionaryPart::ForDecompression() const {
+  std::call_once(decompress_once_, [this] {
+    ZSTD_DDict* made = bytes_.empty() ? nullptr : ZSTD_createDDict(bytes_.data(), bytes_.size());
+    std::lock_guard lock(mutex_);
+    decompress_ = made;
+  });
+  return decompress_;
+}
+
+size_t DictionaryPart::MemoryBytes() const {
+  std::lock_guard lock(mutex_);
+  return bytes_.capacity() + ZSTD_sizeof_CDict(compress_) + ZSTD_sizeof_DDict(decompress_);
 }
 
 std::string Dictionary::Serialize() const {
   std::string record;
-  PutVarint(record, envelope_.bytes.size());
-  record += envelope_.bytes;
-  PutVarint(record, body_.bytes.size());
-  record += body_.bytes;
+  PutVarint(record, seen_);
+  PutVarint(record, envelope_.bytes().size());
+  record += envelope_.bytes();
+  PutVarint(record, body_.bytes().size());
+  record += body_.bytes();
+  const uint32_t checksum = Checksum(record);
+  record.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
   return record;
 }
 
 Result<DictionaryPtr> Dictionary::Parse(DictionaryId id, std::string_view record) {
-  uint64_t size = 0;
-  std::string_view envelope, body;
-  if (!TakeVarint(record, size) || !TakeBytes(record, size, envelope) ||
-      !TakeVarint(record, size) || !TakeBytes(record, size, body) || !record.empty()) {
+  const auto damaged = [id] {
     return MakeError(ErrorCode::kCorruption, "dictionary {} is damaged", id);
+  };
+  if (record.size() < kChecksumBytes) return damaged();
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, record.data() + record.size() - kChecksumBytes, kChecksumBytes);
+  record.remove_suffix(kChecksumBytes);
+  if (checksum != Checksum(record)) return damaged();
+  uint64_t seen = 0, size = 0;
+  std::string_view envelope, body;
+  if (!TakeVarint(record, seen) || !TakeVarint(record, size) ||
+      !TakeBytes(record, size, envelope) || !TakeVarint(record, size) ||
+      !TakeBytes(record, size, body) || !record.empty()) {
+    return damaged();
   }
-  return std::make_shared<const Dictionary>(id, std::string(envelope), std::string(body));
+  return std::make_shared<const Dictionary>(id, seen, std::string(envelope), std::string(body));
 }
 
-Result<DictionaryPtr> TrainDictionary(DictionaryId id, const DictionarySamples& samples) {
+Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
+                                      const DictionarySamples& samples) {
   LARDER_ASSIGN_OR_RETURN(std::string envelope, Train(samples.envelopes, kEnvelopeDictionaryBytes));
   LARDER_ASSIGN_OR_RETURN(std::string body, Train(samples.bodies, kBodyDictionaryBytes));
-  return std::make_shared<const Dictionary>(id, std::move(envelope), std::move(body));
+  return std::make_shared<const Dictionary>(id, seen, std::move(envelope), std::move(body));
 }
 
-Result<std::string> Compress(std::string_view raw, const Dictionary::Part* part) {
-  ZSTD_CCtx* context = PerThread().compress;
-  std::string out(ZSTD_compressBound(raw.size()), '\0');
+Result<std::string_view> Compress(std::string_view raw, const DictionaryPart* part) {
+  Contexts& contexts = PerThread();
+  ZSTD_CCtx* context = contexts.compress;
+  const size_t bound = ZSTD_compressBound(raw.size());
+  if (contexts.scratch.size() < bound ||
+      (contexts.scratch.size() > kKeptScratchBytes && bound <= kKeptScratchBytes)) {
+    contexts.scratch = std::string(std::max(bound, size_t{32} << 10), '\0');
+  }
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
   // Our own header holds size and dictionary id, so zstd's need not.
   ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
   ZSTD_CCtx_setParameter(context, ZSTD_c_dictIDFlag, 0);
-  if (part && part->compress) {
-    ZSTD_CCtx_refCDict(context, part->compress);
+  if (const ZSTD_CDict* dictionary = part ? part->ForCompression() : nullptr) {
+    ZSTD_CCtx_refCDict(context, dictionary);
   } else {
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, kLevel);
   }
-  const size_t size = ZSTD_compress2(context, out.data(), out.size(), raw.data(), raw.size());
+  const size_t size = ZSTD_compress2(context, contexts.scratch.data(), contexts.scratch.size(),
+                                     raw.data(), raw.size());
   if (ZSTD_isError(size)) {
     return MakeError(ErrorCode::kInternal, "zstd: {}", ZSTD_getErrorName(size));
   }
-  out.resize(size);
-  return out;
+  return std::string_view(contexts.scratch.data(), size);
 }
 
-Result<std::string> Decompress(std::string_view stored, size_t raw_size,
-                               const Dictionary::Part* part, size_t extra_capacity) {
+Result<void> Decompress(std::string_view stored, size_t raw_size, const DictionaryPart* part,
+                        std::string& out) {
   ZSTD_DCtx* context = PerThread().decompress;
-  std::string out;
-  out.reserve(raw_size + extra_capacity);
   out.resize(raw_size);
+  const ZSTD_DDict* dictionary = part ? part->ForDecompression() : nullptr;
   const size_t size =
-      part && part->decompress
+      dictionary
           ? ZSTD_decompress_usingDDict(context, out.data(), out.size(), stored.data(),
-                                       stored.size(), part->decompress)
+                                       stored.size(), dictionary)
           : ZSTD_decompressDCtx(context, out.data(), out.size(), stored.data(), stored.size());
   if (ZSTD_isError(size)) {
     return MakeError(ErrorCode::kCorruption, "zstd: {}", ZSTD_getErrorName(size));
   }
   if (size != raw_size) return MakeError(ErrorCode::kCorruption, "zstd: wrong length");
-  return out;
+  return {};
 }
 
 }  // namespace larder

@@ -1,20 +1,28 @@
 // All dictionaries of a store, and when to make a new one.
 //
-// The first few hundred objects of a resource are the samples; training runs on a thread of its
-// own, and objects encoded meanwhile go without. When the ratio decays (the objects changed), the
-// same again: a new dictionary with a new id. A new one is saved, synced, before the first value
-// names it. Thread-safe.
+// While objects of a resource are encoded, a uniform sample of their keys is kept (keys only, so it
+// costs little memory). At 200 objects, and again each time their number has grown tenfold, a
+// thread of its own reads that sample back from the store, trains, and compares on objects left out
+// of the training: a new dictionary that is not clearly better is forgotten. The same happens when
+// the ratio decays because the objects have changed. Objects encoded meanwhile use what there is. A
+// new dictionary is saved, synced, before the first value names it. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <random>
 #include <shared_mutex>
 #include <string>
 #include <thread>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "base/clock.h"
+#include "storage/collection.h"
 #include "storage/dictionary.h"
 #include "storage/value_codec.h"
 
@@ -22,54 +30,54 @@ namespace larder {
 
 class DictionaryBook final : public DictionarySource {
  public:
-  // Makes a dictionary durable. Called on the training thread, without a lock held.
-  using Save =
-      std::function<Result<void>(const std::string& resource, const Dictionary& dictionary)>;
+  // Both are called on the training thread, without a lock held.
+  struct Hooks {
+    // Makes a dictionary durable.
+    std::function<Result<void>(const std::string& resource, const Dictionary& dictionary)> save;
+    // A stored object, as it would be compressed.
+    std::function<Result<ObjectParts>(CollectionId collection, const ObjectKey& key)> load;
+    Clock* clock = RealClock();
+  };
 
-  explicit DictionaryBook(Save save);
+  explicit DictionaryBook(Hooks hooks);
   ~DictionaryBook() override;
+
+  // One resource's page in the book. Stays where it is as long as the book does.
+  class Page;
+  Page* PageOf(const std::string& resource);
+  DictionaryPtr Current(const Page& page) const;
+  // Tells of an object just encoded.
+  void Observe(Page& page, CollectionId collection, const ObjectKey& key, size_t raw_bytes,
+               size_t stored_bytes);
 
   // One that the store holds already; the highest id of a resource is its current one.
   void Add(const std::string& resource, DictionaryPtr dictionary);
-  void Remove(DictionaryId id);
-
   DictionaryPtr Find(DictionaryId id) const override;
-  DictionaryPtr Current(const std::string& resource) const;
   std::vector<std::pair<std::string, DictionaryPtr>> All() const;
-
-  // Tells of an object just encoded: keeps it as a sample where one is wanted, watches the ratio.
-  void Observe(const std::string& resource, const ObjectParts& parts, size_t stored_bytes);
+  // Those that nobody can be compressing with any more: not current for some minutes, and held by
+  // no compaction.
+  std::vector<DictionaryId> Retired() const;
+  void Remove(DictionaryId id);
 
   // Waits until no training is under way or wanted.
   void WaitIdle();
+  // Ends the training thread, for good. Before what the hooks use goes away.
+  void Stop();
 
  private:
-  // Enough to learn from, and a bound on what is held meanwhile.
-  static constexpr size_t kSampleCount = 700;
-  static constexpr size_t kSampleBytes = size_t{6} << 20;
-  // How many objects the ratio is averaged over, and how much worse it may get.
-  static constexpr double kRatioWindow = 2000;
-  static constexpr double kDecay = 0.7;
-
-  struct Resource {
-    DictionaryPtr current;
-    DictionarySamples samples;
-    size_t sample_bytes = 0;
-    bool sampling = true;
-    bool training = false;
-    double trained_ratio = 0;  // raw / stored just after training
-    double recent_ratio = 0;
-    size_t observed = 0;  // since the current dictionary
-  };
-
   void TrainLoop(const std::stop_token& stop);
-  void TakeSample(Resource& state, const ObjectParts& parts);
+  Result<DictionaryPtr> Train(Page& page, DictionaryId id);
+  void Want(Page& page);  // REQUIRES: page's mutex held
 
-  const Save save_;
-  mutable std::shared_mutex mutex_;  // guards all below
+  const Hooks hooks_;
+  // Lock order: mutex_ before a page's own.
+  mutable std::shared_mutex mutex_;  // guards the maps and last_id_
   std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> by_id_;
-  std::map<std::string, Resource> resources_;
+  std::map<std::string, std::unique_ptr<Page>> pages_;
+  std::map<DictionaryId, Clock::Steady> replaced_at_;  // by this process
   DictionaryId last_id_ = 0;
+  std::mutex wake_mutex_;      // guards wanted_; taken after all others
+  std::vector<Page*> wanted_;  // the first one is being trained
   std::condition_variable_any wake_;
   std::jthread trainer_;  // last: it uses the rest
 };

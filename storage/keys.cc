@@ -39,6 +39,14 @@ void AppendObjectKey(std::string& out, const ObjectKey& key) {
   out += key.name;
 }
 
+// "7/"
+void AppendNumber(std::string& out, uint32_t number) {
+  char digits[10];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  out.append(digits, end);
+  out += '/';
+}
+
 // Takes the text up to the next slash off `rest`; false when there is none.
 bool TakePart(std::string_view& rest, std::string_view& part) {
   const size_t slash = rest.find('/');
@@ -89,10 +97,15 @@ std::string NamespacePrefix(CollectionId collection, std::string_view ns) {
   return out;
 }
 
-std::string Object(CollectionId collection, const ObjectKey& key) {
-  std::string out = CollectionPrefix(collection);
-  out.reserve(out.size() + key.ns.size() + key.name.size() + 1);
+void AppendObject(std::string& out, CollectionId collection, const ObjectKey& key) {
+  AppendNumber(out, collection);
   AppendObjectKey(out, key);
+}
+
+std::string Object(CollectionId collection, const ObjectKey& key) {
+  std::string out;
+  out.reserve(key.ns.size() + key.name.size() + 12);
+  AppendObject(out, collection, key);
   return out;
 }
 
@@ -116,28 +129,43 @@ std::string IndexValuePrefix(CollectionId collection, IndexId index, std::string
   return out;
 }
 
+void AppendIndex(std::string& out, CollectionId collection, IndexId index, std::string_view value,
+                 const ObjectKey& key) {
+  AppendNumber(out, collection);
+  AppendNumber(out, index);
+  AppendEscaped(out, value);
+  out += '/';
+  AppendObjectKey(out, key);
+}
+
 std::string Index(CollectionId collection, IndexId index, std::string_view value,
                   const ObjectKey& key) {
-  std::string out = IndexValuePrefix(collection, index, value);
-  AppendObjectKey(out, key);
+  std::string out;
+  AppendIndex(out, collection, index, value, key);
   return out;
 }
 
 Result<IndexEntry> ParseIndex(std::string_view key) {
+  IndexEntry entry;
+  LARDER_RETURN_IF_ERROR(ParseIndex(key, entry));
+  return entry;
+}
+
+Result<void> ParseIndex(std::string_view key, IndexEntry& entry) {
   std::string_view rest = key, collection, index, value, ns;
   if (!TakePart(rest, collection) || !IsNumber(collection) || !TakePart(rest, index) ||
       !IsNumber(index) || !TakePart(rest, value) || !TakePart(rest, ns) || rest.empty() ||
       rest.find('/') != std::string_view::npos) {
     return BadKey("collection/index/value/namespace/name", key);
   }
-  IndexEntry entry;
   if (value.find('%') == std::string_view::npos) {
     entry.value = value;
   } else {
     LARDER_ASSIGN_OR_RETURN(entry.value, UnescapePart(value));
   }
-  entry.key = {std::string(ns), std::string(rest)};
-  return entry;
+  entry.key.ns = ns;
+  entry.key.name = rest;
+  return {};
 }
 
 std::string DeltaPrefix(CollectionId collection, std::string_view handler) {

@@ -27,14 +27,19 @@ Result<std::string> UnescapePart(std::string_view text);
 std::string CollectionPrefix(CollectionId collection);                      // "7/"
 std::string NamespacePrefix(CollectionId collection, std::string_view ns);  // "7/default/"
 std::string Object(CollectionId collection, const ObjectKey& key);
+void AppendObject(std::string& out, CollectionId collection, const ObjectKey& key);
 Result<ObjectKey> ParseObject(std::string_view key);
 
 std::string IndexPrefix(CollectionId collection, IndexId index);  // "7/2/"
 std::string IndexValuePrefix(CollectionId collection, IndexId index, std::string_view value);
 std::string Index(CollectionId collection, IndexId index, std::string_view value,
                   const ObjectKey& key);
-// Value and key of an entry; the uid is in the row's value.
+void AppendIndex(std::string& out, CollectionId collection, IndexId index, std::string_view value,
+                 const ObjectKey& key);
+// Value and key of an entry; the uid is in the row's value. The second form overwrites `entry`, for
+// a caller that reads many.
 Result<IndexEntry> ParseIndex(std::string_view key);
+Result<void> ParseIndex(std::string_view key, IndexEntry& entry);
 
 // Changes that wait for a handler: collection / handler / namespace / name.
 std::string DeltaPrefix(CollectionId collection, std::string_view handler);

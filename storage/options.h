@@ -21,31 +21,48 @@ enum class Durability {
 
 struct StoreOptions {
   // The directory. Created with mode 0700; refused when others can read it.
-  std::string path;
+  std::string path{};
   bool create_if_missing = true;
 
   // Keep everything in memory and nothing on disk: for what must not be stored. `path` is then only
   // a name.
   bool in_memory = false;
 
-  // One number for everything the store keeps in memory: hot tier, block cache, memtables, buffers.
+  // One number for everything the store keeps in memory: hot tier, block cache, memtables, buffers
+  // (DivideMemory below says how much of each).
   size_t memory_limit = size_t{64} << 20;
+  // How large the store may get on disk, snapshots not counted. Beyond it, commits that store
+  // objects fail with kNoSpace, reads and acknowledgements go on; checked every sync_interval. 0:
+  // no bound.
+  uint64_t disk_limit = 0;
   // Compress values with a dictionary trained per resource.
   bool compression = true;
   // Upper bound for the write-ahead log.
   size_t max_log_bytes = size_t{64} << 20;
   // How long a relaxed commit may stay unsynced.
   std::chrono::milliseconds sync_interval{1000};
-  // A collection nobody opened for this long is dropped. 0 keeps all.
+  // A collection that nobody opened or wrote to for this long is dropped, some time after the start
+  // (so that a controller that was away longer can still open its own). 0 keeps all.
   std::chrono::seconds collection_ttl{std::chrono::hours(24 * 7)};
 
-  // Keys for what may reach the disk only encrypted (see Cipher::FromFile); empty: no such resource
+  // Keys for what may reach the disk only encrypted: a file with 32 bytes in base64 a line, newest
+  // first, or the name of an environment variable that holds the same. Without, no such resource
   // can be stored.
-  std::string encryption_key_file;
+  std::string encryption_key_file{};
+  std::string encryption_key_variable{};
   // Resources, spelled like "secrets", whose objects are encrypted.
   std::vector<std::string> encrypted_resources = {"secrets"};
 
   Clock* clock = RealClock();
 };
+
+// How one memory limit is divided. What is left goes to what cannot be set beforehand: index and
+// filter blocks, dictionaries, buffers of threads.
+struct MemoryBudget {
+  size_t hot_tier;
+  size_t block_cache;
+  size_t memtables;
+};
+MemoryBudget DivideMemory(size_t memory_limit);
 
 }  // namespace larder

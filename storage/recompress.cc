@@ -5,10 +5,11 @@
 namespace larder {
 namespace {
 
+// One filter serves one compaction on one thread.
 class Recompress final : public rocksdb::CompactionFilter {
  public:
-  Recompress(const ResourceNames* names, const DictionaryBook* dictionaries, const Cipher* cipher)
-      : names_(names), dictionaries_(dictionaries), cipher_(cipher) {}
+  explicit Recompress(const RowPolicy* policy)
+      : policy_(policy), decode_(policy->decode_options()) {}
 
   const char* Name() const override { return "larder.recompress"; }
 
@@ -17,47 +18,46 @@ class Recompress final : public rocksdb::CompactionFilter {
     if (type != ValueType::kValue) return Decision::kKeep;
     const std::string_view row_key(key.data(), key.size());
     const std::string_view value(existing.data(), existing.size());
-    const auto head = DecodeHead(row_key, value, cipher_);
-    if (!head || (head->encrypted && !cipher_)) return Decision::kKeep;
-    const DictionaryPtr current = CurrentFor(row_key);
-    const bool better = head->compressed && current && head->dictionary != current->id();
-    if (!better && head->current_key) return Decision::kKeep;
-    const DecodeOptions decode{dictionaries_, cipher_};
-    const auto parts = DecodeParts(row_key, value, decode);
-    if (!parts) return Decision::kKeep;
-    auto encoded = EncodeValue(row_key, *parts,
-                               {head->compressed, current, head->encrypted ? cipher_ : nullptr});
+    const auto head = DecodeHead(row_key, value, decode_.cipher);
+    if (!head || !FindEncoding(row_key) || IsAsNew(*head)) return Decision::kKeep;
+    if (!DecodeParts(row_key, value, decode_, parts_)) return Decision::kKeep;
+    auto encoded = EncodeValue(row_key, parts_, encode_);
     if (!encoded) return Decision::kKeep;
     *new_value = *std::move(encoded);
     return Decision::kChangeValue;
   }
 
  private:
-  // Keys come in order, so the collection rarely changes: look its dictionary up only then.
-  DictionaryPtr CurrentFor(std::string_view row_key) const {
+  bool IsAsNew(const ValueHead& head) const {
+    const DictionaryId current = encode_.dictionary ? encode_.dictionary->id() : 0;
+    return head.compressed == encode_.compress && head.dictionary == current && head.current_key &&
+           head.encrypted == (encode_.cipher != nullptr);
+  }
+
+  // Keys come in order, so the collection rarely changes: look its encoding up only then.
+  bool FindEncoding(std::string_view row_key) const {
     CollectionId collection = 0;
     std::from_chars(row_key.data(), row_key.data() + row_key.size(), collection);
     if (collection != collection_) {
       collection_ = collection;
-      const std::string resource = names_->ResourceOf(collection);
-      current_ = resource.empty() ? nullptr : dictionaries_->Current(resource);
+      known_ = policy_->EncodingOf(collection, encode_);
     }
-    return current_;
+    return known_;
   }
 
-  const ResourceNames* names_;
-  const DictionaryBook* dictionaries_;
-  const Cipher* cipher_;
-  // One filter serves one compaction on one thread.
+  const RowPolicy* policy_;
+  const DecodeOptions decode_;
   mutable CollectionId collection_ = 0;
-  mutable DictionaryPtr current_;
+  mutable bool known_ = false;
+  mutable EncodeOptions encode_;
+  mutable ObjectParts parts_;
 };
 
 }  // namespace
 
 std::unique_ptr<rocksdb::CompactionFilter> RecompressFactory::CreateCompactionFilter(
     const rocksdb::CompactionFilter::Context&) {
-  return std::make_unique<Recompress>(names_, dictionaries_, cipher_);
+  return std::make_unique<Recompress>(policy_);
 }
 
 }  // namespace larder

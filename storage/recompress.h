@@ -1,41 +1,37 @@
-// Moves values to their resource's current dictionary while RocksDB compacts anyway. Internal to
-// storage/.
+// Moves values to their resource's current dictionary and to the newest encryption key while
+// RocksDB compacts anyway. Internal to storage/.
 #pragma once
 
 #include <rocksdb/compaction_filter.h>
 
 #include <memory>
-#include <string>
 
 #include "storage/cipher.h"
 #include "storage/collection.h"
-#include "storage/dictionary_book.h"
+#include "storage/value_codec.h"
 
 namespace larder {
 
-class ResourceNames {
+// What the filter asks of the store. Called on RocksDB's threads.
+class RowPolicy {
  public:
-  virtual ~ResourceNames() = default;
-  virtual std::string ResourceOf(CollectionId collection) const = 0;
+  virtual ~RowPolicy() = default;
+  virtual DecodeOptions decode_options() const = 0;
+  // How a new value of this collection would be encoded. False where the collection is not known.
+  virtual bool EncodingOf(CollectionId collection, EncodeOptions& options) const = 0;
 };
 
 // A value that cannot be read is left as it is: a read will report it.
 class RecompressFactory final : public rocksdb::CompactionFilterFactory {
  public:
-  RecompressFactory(const ResourceNames* names, const DictionaryBook* dictionaries,
-                    const Cipher* cipher)
-      : names_(names), dictionaries_(dictionaries), cipher_(cipher) {}
+  explicit RecompressFactory(const RowPolicy* policy) : policy_(policy) {}
 
   const char* Name() const override { return "larder.recompress"; }
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
       const rocksdb::CompactionFilter::Context& context) override;
 
-  void set_cipher(const Cipher* cipher) { cipher_ = cipher; }
-
  private:
-  const ResourceNames* names_;
-  const DictionaryBook* dictionaries_;
-  const Cipher* cipher_;
+  const RowPolicy* policy_;
 };
 
 }  // namespace larder

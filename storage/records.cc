@@ -2,6 +2,8 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "schema/queue_generated.h"
@@ -35,27 +37,31 @@ T Field(const Json& json, const char* name, T fallback = {}) {
   }
 }
 
+// Never throws: what is not UTF-8 is replaced.
+std::string Print(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 constexpr std::string_view kStateNames[] = {"empty", "listing", "synced", "relisting"};
 
 }  // namespace
 
 std::string EncodeCollection(const CollectionInfo& info) {
   const CollectionSpec& spec = info.spec;
-  return Json{{"id", info.id},
-              {"cluster", spec.cluster_uid},
-              {"group", spec.resource.group},
-              {"version", spec.resource.version},
-              {"resource", spec.resource.resource},
-              {"kind", spec.resource.kind},
-              {"namespaced", spec.resource.namespaced},
-              {"namespace", spec.ns},
-              {"labelSelector", spec.label_selector},
-              {"fieldSelector", spec.field_selector},
-              {"projection", spec.projection},
-              {"transform", spec.transform},
-              {"shard", spec.shard},
-              {"lastOpened", info.last_opened_ms}}
-      .dump();
+  return Print(Json{{"id", info.id},
+                    {"cluster", spec.cluster_uid},
+                    {"group", spec.resource.group},
+                    {"version", spec.resource.version},
+                    {"resource", spec.resource.resource},
+                    {"kind", spec.resource.kind},
+                    {"namespaced", spec.resource.namespaced},
+                    {"namespace", spec.ns},
+                    {"labelSelector", spec.label_selector},
+                    {"fieldSelector", spec.field_selector},
+                    {"projection", spec.projection},
+                    {"transform", spec.transform},
+                    {"shard", spec.shard},
+                    {"lastOpened", info.last_opened_ms}});
 }
 
 Result<CollectionInfo> DecodeCollection(std::string_view text) {
@@ -80,11 +86,10 @@ Result<CollectionInfo> DecodeCollection(std::string_view text) {
 }
 
 std::string EncodeCursor(const Cursor& cursor) {
-  return Json{{"resourceVersion", cursor.resource_version},
-              {"state", kStateNames[static_cast<size_t>(cursor.state)]},
-              {"epoch", cursor.epoch},
-              {"updated", cursor.updated_ms}}
-      .dump();
+  return Print(Json{{"resourceVersion", cursor.resource_version},
+                    {"state", kStateNames[static_cast<size_t>(cursor.state)]},
+                    {"epoch", cursor.epoch},
+                    {"updated", cursor.updated_ms}});
 }
 
 Result<Cursor> DecodeCursor(std::string_view text) {
@@ -104,11 +109,10 @@ Result<Cursor> DecodeCursor(std::string_view text) {
 }
 
 std::string EncodeIndex(const IndexRecord& record) {
-  return Json{{"id", record.id},
-              {"name", record.name},
-              {"definition", record.definition},
-              {"ready", record.ready}}
-      .dump();
+  return Print(Json{{"id", record.id},
+                    {"name", record.name},
+                    {"definition", record.definition},
+                    {"ready", record.ready}});
 }
 
 Result<IndexRecord> DecodeIndex(std::string_view text) {
@@ -146,7 +150,9 @@ Result<QueueRecord> DecodeQueue(std::string_view bytes) {
   return record;
 }
 
-std::string CollectionKey(CollectionId id) { return "collection/" + std::to_string(id); }
+std::string CollectionKey(CollectionId id) {
+  return std::string(kCollectionPrefix) + std::to_string(id);
+}
 std::string FingerprintKey(std::string_view fingerprint) {
   return "fingerprint/" + std::string(fingerprint);
 }
@@ -158,7 +164,22 @@ std::string IndexKey(CollectionId collection, IndexId id) {
   return IndexKeyPrefix(collection) + std::to_string(id);
 }
 std::string DictionaryKey(uint32_t id, std::string_view resource) {
-  return "dictionary/" + std::to_string(id) + "/" + keys::EscapePart(resource);
+  return std::string(kDictionaryPrefix) + std::to_string(id) + "/" + keys::EscapePart(resource);
+}
+Result<DictionaryName> ParseDictionaryKey(std::string_view key) {
+  std::string_view rest = key;
+  DictionaryName name;
+  if (rest.substr(0, kDictionaryPrefix.size()) == kDictionaryPrefix) {
+    rest.remove_prefix(kDictionaryPrefix.size());
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), name.id);
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    auto resource = keys::UnescapePart(rest.substr(std::min<size_t>(1, rest.size())));
+    if (error == std::errc() && !rest.empty() && rest[0] == '/' && resource) {
+      name.resource = *std::move(resource);
+      return name;
+    }
+  }
+  return Damaged("dictionary's key", key);
 }
 std::string NoteKey(std::string_view name) { return "note/" + std::string(name); }
 

@@ -23,15 +23,21 @@ Result<IndexRecord> DecodeIndex(std::string_view text);
 std::string EncodeQueue(const QueueRecord& record);
 Result<QueueRecord> DecodeQueue(std::string_view bytes);
 
-// Keys of the family `meta`.
-inline constexpr std::string_view kFormatKey = "format";
+// Keys of the family `meta`, besides kFormatKey of storage/database.h.
 inline constexpr std::string_view kNextIdKey = "next_id";
+inline constexpr std::string_view kCollectionPrefix = "collection/";
+inline constexpr std::string_view kDictionaryPrefix = "dictionary/";
 std::string CollectionKey(CollectionId id);                 // "collection/7"
 std::string FingerprintKey(std::string_view fingerprint);   // "fingerprint/..."
 std::string CursorKey(CollectionId id);                     // "cursor/7"
 std::string IndexKey(CollectionId collection, IndexId id);  // "index/7/2"
 std::string IndexKeyPrefix(CollectionId collection);
 std::string DictionaryKey(uint32_t id, std::string_view resource);  // "dictionary/3/pods"
-std::string NoteKey(std::string_view name);                         // "note/..."
+struct DictionaryName {
+  uint32_t id = 0;
+  std::string resource;
+};
+Result<DictionaryName> ParseDictionaryKey(std::string_view key);
+std::string NoteKey(std::string_view name);  // "note/..."
 
 }  // namespace larder::records

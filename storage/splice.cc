@@ -1,5 +1,6 @@
 #include "storage/splice.h"
 
+#include <array>
 #include <chrono>
 
 #include "schema/envelope_generated.h"
@@ -256,55 +257,95 @@ class Walker {
   size_t at_ = 0;
 };
 
+// The fields that the envelope has something of: once all of them are cut, the rest of the metadata
+// (managedFields, usually larger than everything before it) need not be walked.
+uint32_t FieldsOf(const fbs::Envelope& envelope) {
+  uint32_t fields = 1U << kName;
+  const auto add = [&](bool present, Field field) { fields |= present ? 1U << field : 0U; };
+  add(envelope.generate_name() != nullptr, kGenerateName);
+  add(envelope.namespace_() != nullptr, kNamespace);
+  add(envelope.uid() != nullptr, kUid);
+  add(envelope.resource_version() != nullptr, kResourceVersion);
+  add(envelope.generation() != 0, kGeneration);
+  add(envelope.creation_timestamp() != 0, kCreationTimestamp);
+  add(envelope.deletion_timestamp() != 0, kDeletionTimestamp);
+  add(envelope.labels() != nullptr, kLabels);
+  add(envelope.annotations() != nullptr, kAnnotations);
+  add(envelope.owners() != nullptr, kOwners);
+  add(envelope.finalizers() != nullptr, kFinalizers);
+  return fields;
+}
+
+struct Cut {
+  uint8_t field = 0;
+  size_t begin = 0;
+  size_t end = 0;
+};
+using Cuts = std::array<Cut, kFieldEnd>;
+
+// How the value at `at` can be cut as `field`: 0 where it cannot. `rendered` is scratch.
+uint8_t CutAs(std::string_view json, size_t at, uint8_t field, const fbs::Envelope& envelope,
+              std::string& rendered) {
+  for (const uint8_t form : {field, static_cast<uint8_t>(field == kOwners ? kOwnersSorted : 0)}) {
+    if (form == 0) continue;
+    rendered.clear();
+    Render(rendered, envelope, form);
+    if (json.substr(at, rendered.size()) == rendered) return form;
+  }
+  return 0;
+}
+
+// Finds what can be cut, in the order of the text; returns how many.
+size_t FindCuts(const Object& object, Cuts& cuts) {
+  const std::string_view json = object.json();
+  uint32_t wanted = FieldsOf(object.envelope());
+  uint32_t seen = 0;
+  size_t count = 0;
+  thread_local std::string rendered;
+  Walker walker(json);
+  if (!walker.EnterMetadata()) return 0;
+  std::string_view key;
+  while (wanted != 0 && walker.TakeKey(key)) {
+    const uint8_t field = FieldOf(key);
+    const uint32_t bit = field == 0 ? 0 : 1U << field;
+    const size_t begin = walker.at();
+    const bool repeated = (seen & bit) != 0;
+    const uint8_t form =
+        field == 0 || repeated ? 0 : CutAs(json, begin, field, object.envelope(), rendered);
+    seen |= bit;
+    wanted &= ~bit;
+    if (form != 0) {
+      cuts[count++] = {form, begin, begin + rendered.size()};
+      walker.MoveTo(begin + rendered.size());
+    } else if (!walker.SkipValue()) {
+      break;
+    }
+    if (!walker.Take(',')) break;
+  }
+  return count;
+}
+
 }  // namespace
 
-std::string CutMetadata(const Object& object) {
+void CutMetadata(const Object& object, std::string& residual) {
   const std::string_view json = object.json();
-  std::string cuts;
-  std::string kept;
-  kept.reserve(json.size() + 64);
-  uint64_t count = 0;
-  size_t copied = 0;  // json up to here is in `kept` or cut
-  std::string rendered;
-  uint64_t seen = 0;
-  Walker walker(json);
-  std::string_view key;
-  if (walker.EnterMetadata()) {
-    while (walker.TakeKey(key)) {
-      const uint8_t field = FieldOf(key);
-      const bool repeated = field != 0 && (seen >> field & 1) != 0;
-      seen |= uint64_t{1} << field;
-      uint8_t cut = 0;
-      for (uint8_t form : {field, static_cast<uint8_t>(field == kOwners ? kOwnersSorted : 0)}) {
-        if (form == 0 || repeated) continue;
-        rendered.clear();
-        Render(rendered, object.envelope(), form);
-        if (json.substr(walker.at(), rendered.size()) == rendered) {
-          cut = form;
-          break;
-        }
-      }
-      if (cut != 0) {
-        const size_t gap = walker.at() - copied;
-        cuts += static_cast<char>(cut);
-        PutVarint(cuts, gap);
-        kept.append(json.substr(copied, gap));
-        copied = walker.at() + rendered.size();
-        walker.MoveTo(copied);
-        ++count;
-      } else if (!walker.SkipValue()) {
-        break;
-      }
-      if (!walker.Take(',')) break;
-    }
-  }
-  kept.append(json.substr(copied));
-  std::string residual;
-  residual.reserve(cuts.size() + kept.size() + 2);
+  Cuts cuts;
+  const size_t count = FindCuts(object, cuts);
+  residual.clear();
+  residual.reserve(json.size() + 5 * count + 8);
   PutVarint(residual, count);
-  residual += cuts;
-  residual += kept;
-  return residual;
+  size_t copied = 0;
+  for (size_t i = 0; i < count; ++i) {
+    residual += static_cast<char>(cuts[i].field);
+    PutVarint(residual, cuts[i].begin - copied);
+    copied = cuts[i].end;
+  }
+  copied = 0;
+  for (size_t i = 0; i < count; ++i) {
+    residual.append(json.substr(copied, cuts[i].begin - copied));
+    copied = cuts[i].end;
+  }
+  residual.append(json.substr(copied));
 }
 
 Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes) {
@@ -314,23 +355,23 @@ Result<std::string> RestoreMetadata(std::string_view residual, std::string_view 
   const fbs::Envelope& envelope = *fbs::GetEnvelope(envelope_bytes.data());
   uint64_t count = 0;
   if (!TakeVarint(residual, count) || count >= kFieldEnd) return damaged();
-  struct Cut {
+  struct Gap {
     uint8_t field;
-    uint64_t gap;
+    uint64_t bytes;
   };
-  Cut cuts[kFieldEnd];
+  std::array<Gap, kFieldEnd> gaps;
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view code;
-    if (!TakeBytes(residual, 1, code) || !TakeVarint(residual, cuts[i].gap)) return damaged();
-    cuts[i].field = static_cast<uint8_t>(code[0]);
+    if (!TakeBytes(residual, 1, code) || !TakeVarint(residual, gaps[i].bytes)) return damaged();
+    gaps[i].field = static_cast<uint8_t>(code[0]);
   }
   std::string json;
   json.reserve(residual.size() + envelope_bytes.size() + 512 + Object::kJsonPadding);
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view gap;
-    if (!TakeBytes(residual, cuts[i].gap, gap)) return damaged();
+    if (!TakeBytes(residual, gaps[i].bytes, gap)) return damaged();
     json.append(gap);
-    if (!Render(json, envelope, cuts[i].field)) return damaged();
+    if (!Render(json, envelope, gaps[i].field)) return damaged();
   }
   json.append(residual);
   return json;

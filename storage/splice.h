@@ -16,8 +16,9 @@
 
 namespace larder {
 
-// The residual: a list of cuts, then the JSON without the cut values.
-std::string CutMetadata(const Object& object);
+// The residual: a list of cuts, then the JSON without the cut values. `residual` is overwritten; a
+// caller that keeps it from object to object saves the allocation.
+void CutMetadata(const Object& object, std::string& residual);
 
 // The reverse, from the residual and the envelope it was cut with. kCorruption when they do not fit
 // together.

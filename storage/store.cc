@@ -19,7 +19,13 @@ int64_t ToMilliseconds(Clock::Wall time) {
 
 }  // namespace
 
-Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  impl_->StartThreads([this] {
+    if (auto dropped = CollectGarbage(); !dropped) {
+      spdlog::warn("collecting unused collections: {}", dropped.error().ToString());
+    }
+  });
+}
 Store::~Store() = default;
 
 Result<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
@@ -30,7 +36,6 @@ Result<std::unique_ptr<Store>> Store::OpenOn(const StoreOptions& options, rocksd
   auto impl = std::make_unique<Impl>(options, Database::Mode::kOwner, env);
   LARDER_RETURN_IF_ERROR(impl->Open());
   std::unique_ptr<Store> store(new Store(std::move(impl)));
-  LARDER_RETURN_IF_ERROR(store->CollectGarbage());
   return store;
 }
 
@@ -52,13 +57,10 @@ Result<void> Store::CatchUp() {
   if (!status.ok()) {
     return tl::unexpected(FromRocks(status, fmt::format("following the store {}", options().path)));
   }
-  return {};
+  return impl_->Reload();
 }
 
-Result<void> Store::Health() const {
-  if (impl_->healthy()) return {};
-  return tl::unexpected(impl_->Health());
-}
+Result<void> Store::Health() const { return impl_->Health(); }
 
 Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
   std::lock_guard lock(impl_->collections_write_mutex);
@@ -91,6 +93,7 @@ Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
                         records::EncodeCollection(info));
   LARDER_RETURN_IF_ERROR(Commit(std::move(transaction), Durability::kRelaxed));
   impl_->Remember(info);
+  impl_->MarkOpened(info.id);
   return info;
 }
 
@@ -98,7 +101,7 @@ Result<std::vector<CollectionInfo>> Store::Collections() const {
   std::vector<CollectionInfo> out;
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
-      Family::kMeta, "collection/", {},
+      Family::kMeta, std::string(records::kCollectionPrefix), {},
       [&](std::string_view, std::string_view value) {
         auto info = records::DecodeCollection(value);
         if (info) {
@@ -152,40 +155,44 @@ Result<size_t> Store::CollectGarbage() {
   const int64_t ttl = std::chrono::milliseconds(options().collection_ttl).count();
   size_t dropped = 0;
   for (const CollectionInfo& info : collections) {
+    if (impl_->IsOpened(info.id)) continue;
     if (now - std::max(info.last_opened_ms, info.cursor.updated_ms) < ttl) continue;
     spdlog::info("dropping collection {} ({}): not used for {}s", info.id, info.spec.ToString(),
                  options().collection_ttl.count());
     LARDER_RETURN_IF_ERROR(DropCollection(info.id));
+    impl_->ReclaimSpace(info.id);
     ++dropped;
   }
   return dropped;
 }
 
 Transaction Store::Begin() const {
-  return Transaction(std::make_unique<Transaction::Rep>(impl_->database()));
+  return Transaction(std::make_unique<Transaction::Rep>(impl_->families()));
 }
 
 Result<void> Store::Commit(Transaction transaction, Durability durability) {
-  rocksdb::WriteBatch batch = std::move(transaction.rep_->batch);
-  // A recovery in Commit closes the database, so this transaction must not hold it open.
-  transaction.rep_.reset();
-  return impl_->Commit(std::move(batch), durability);
+  return impl_->Commit(*transaction.rep_, durability);
 }
 
 Result<void> Store::Sync() { return impl_->Sync(); }
 
 Result<EncodedObject> Store::Encode(CollectionId collection, const Object& object) const {
-  const std::string resource = impl_->ResourceOf(collection);
-  const ObjectParts parts = TakeApart(object);
+  const auto known = impl_->FindCollection(collection);
+  EncodeOptions encode;
+  if (!known || !impl_->EncodingOf(*known, encode)) {
+    return MakeError(ErrorCode::kNotFound, "no collection {} in the store {}", collection,
+                     options().path);
+  }
   EncodedObject encoded;
   encoded.key = object.key();
-  EncodeOptions encode;
-  encode.compress = options().compression;
-  if (encode.compress) encode.dictionary = impl_->dictionaries().Current(resource);
-  if (impl_->Encrypted(resource)) encode.cipher = impl_->cipher();
+  thread_local ObjectParts parts;
+  TakeApart(object, parts);
   LARDER_ASSIGN_OR_RETURN(encoded.value,
                           EncodeValue(keys::Object(collection, encoded.key), parts, encode));
-  if (encode.compress) impl_->dictionaries().Observe(resource, parts, encoded.value.size());
+  if (known->page) {
+    impl_->dictionaries().Observe(*known->page, collection, encoded.key,
+                                  parts.envelope.size() + parts.body.size(), encoded.value.size());
+  }
   return encoded;
 }
 
@@ -209,13 +216,17 @@ template <typename Use>
 auto GetRow(const Store::Impl& impl, Family family, const std::string& key,
             const SnapshotPtr& snapshot, const Use& use) -> decltype(use(std::string_view())) {
   const auto reader = impl.MakeReader(snapshot);
-  if (!reader.database) return tl::unexpected(impl.Health());
+  if (!reader.database) return tl::unexpected(impl.Unavailable());
   rocksdb::PinnableSlice value;
   const rocksdb::Status status =
       (*reader.database)->Get(reader.options, reader.database->family(family), key, &value);
   if (status.IsNotFound()) return MakeError(ErrorCode::kNotFound, "no row {}", key);
   if (!status.ok()) return tl::unexpected(FromRocks(status, fmt::format("reading row {}", key)));
-  return use(std::string_view(value.data(), value.size()));
+  auto result = use(std::string_view(value.data(), value.size()));
+  if (!result && result.error().code == ErrorCode::kCorruption) {
+    result = tl::unexpected(impl.WithFiles(std::move(result).error(), family, key));
+  }
+  return result;
 }
 
 }  // namespace
@@ -249,7 +260,8 @@ Result<void> Store::Scan(CollectionId collection, std::string_view ns, const Obj
       [&](std::string_view key, std::string_view value) {
         auto object = DecodeValue(key, value, impl_->decode_options());
         if (!object) {
-          outcome = tl::unexpected(std::move(object).error());
+          outcome =
+              tl::unexpected(impl_->WithFiles(std::move(object).error(), Family::kObjects, key));
           return false;
         }
         return visit(*object);
@@ -284,16 +296,14 @@ Result<void> Store::ScanIndex(CollectionId collection, IndexId index,
   const std::string prefix = value ? keys::IndexValuePrefix(collection, index, *value)
                                    : keys::IndexPrefix(collection, index);
   Result<void> outcome;
+  IndexEntry entry;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
       Family::kIndexes, prefix, {},
       [&](std::string_view key, std::string_view uid) {
-        auto entry = keys::ParseIndex(key);
-        if (!entry) {
-          outcome = tl::unexpected(std::move(entry).error());
-          return false;
-        }
-        entry->uid = uid;
-        return visit(*entry);
+        outcome = keys::ParseIndex(key, entry);
+        if (!outcome) return false;
+        entry.uid = uid;
+        return visit(entry);
       },
       snapshot, /*fill_cache=*/true));
   return outcome;
@@ -352,7 +362,7 @@ Result<std::vector<std::string>> Store::Queues() const {
   std::vector<std::string> out;
   std::string after;
   const auto database = impl_->database();
-  if (!database) return tl::unexpected(impl_->Health());
+  if (!database) return tl::unexpected(impl_->Unavailable());
   std::unique_ptr<rocksdb::Iterator> it(
       (*database)->NewIterator(rocksdb::ReadOptions(), database->family(Family::kQueues)));
   // One seek per queue, however many items it has.

@@ -78,7 +78,7 @@ struct QueueRecord {
   int32_t priority = 0;
   uint32_t failures = 0;
   bool dead = false;
-  std::string last_error;
+  std::string last_error{};
 };
 
 struct StoredQueueItem {

@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
 #include "storage/keys.h"
 #include "storage/records.h"
-#include "storage/transaction_rep.h"
 
 namespace larder {
 namespace {
-
-constexpr int kFormat = 1;
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
@@ -24,58 +20,83 @@ Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* en
     : options(std::move(options_in)),
       mode_(mode),
       env_(env),
-      dictionaries_(
-          [this](const std::string& resource, const Dictionary& dictionary) -> Result<void> {
+      dictionaries_({
+          .save = [this](const std::string& resource,
+                         const Dictionary& dictionary) -> Result<void> {
             // Synced before any value may name it.
-            Transaction::Rep rep(database());
+            Transaction::Rep rep(&families_);
             rep.Put(Family::kMeta, records::DictionaryKey(dictionary.id(), resource),
                     dictionary.Serialize());
-            return Commit(std::move(rep.batch), Durability::kSync);
-          }),
-      recompress_(this, &dictionaries_, nullptr) {}
+            return Commit(rep, Durability::kSync);
+          },
+          .load = [this](CollectionId collection, const ObjectKey& key) -> Result<ObjectParts> {
+            const std::string row = keys::Object(collection, key);
+            const auto db = database();
+            if (!db) return MakeError(ErrorCode::kNotReady, "the store is not open");
+            rocksdb::PinnableSlice value;
+            rocksdb::ReadOptions read;
+            read.fill_cache = false;
+            if (!(*db)->Get(read, db->family(Family::kObjects), row, &value).ok()) {
+              return MakeError(ErrorCode::kNotFound, "no row {}", row);
+            }
+            ObjectParts parts;
+            LARDER_RETURN_IF_ERROR(DecodeParts(row, ToView(value), decode_options(), parts));
+            return parts;
+          },
+          .clock = options.clock,
+      }),
+      recompress_(this) {}
 
 Store::Impl::~Impl() {
-  if (syncer_.joinable()) {
-    syncer_.request_stop();
-    syncer_.join();
+  for (std::jthread* thread : {&janitor_, &syncer_}) {
+    thread->request_stop();
+    if (thread->joinable()) thread->join();
   }
+  dictionaries_.Stop();
   // A clean close leaves nothing to a later sync.
   if (database_ && writable() && unsynced_.load()) (void)Sync();
 }
 
 Result<void> Store::Impl::Open() {
-  if (!options.encryption_key_file.empty()) {
-    LARDER_ASSIGN_OR_RETURN(Cipher cipher, Cipher::FromFile(options.encryption_key_file));
-    cipher_ = std::move(cipher);
-    recompress_.set_cipher(&*cipher_);
-  }
+  LARDER_RETURN_IF_ERROR(LoadCipher());
   LARDER_RETURN_IF_ERROR(OpenDatabase());
   LARDER_RETURN_IF_ERROR(CheckFormat());
-  LARDER_RETURN_IF_ERROR(LoadDictionaries());
-  LARDER_RETURN_IF_ERROR(LoadCollections());
-  if (writable()) {
-    syncer_ = std::jthread([this](const std::stop_token& stop) { SyncLoop(stop); });
+  return Reload();
+}
+
+void Store::Impl::StartThreads(std::function<void()> collect_garbage) {
+  if (!writable()) return;
+  syncer_ = std::jthread([this](const std::stop_token& stop) { SyncLoop(stop); });
+  janitor_ = std::jthread([this, collect_garbage = std::move(collect_garbage)](
+                              const std::stop_token& stop) { JanitorLoop(stop, collect_garbage); });
+}
+
+Result<void> Store::Impl::LoadCipher() {
+  if (!options.encryption_key_file.empty()) {
+    LARDER_ASSIGN_OR_RETURN(cipher_, Cipher::FromFile(options.encryption_key_file));
+  } else if (!options.encryption_key_variable.empty()) {
+    LARDER_ASSIGN_OR_RETURN(cipher_, Cipher::FromEnvironment(options.encryption_key_variable));
   }
   return {};
 }
 
 Result<void> Store::Impl::OpenDatabase() {
   LARDER_ASSIGN_OR_RETURN(auto database, Database::Open(options, mode_, env_, &recompress_));
+  families_.Learn(*database);
   std::lock_guard lock(open_mutex_);
   database_ = std::move(database);
   return {};
 }
 
 Result<void> Store::Impl::CheckFormat() {
-  LARDER_ASSIGN_OR_RETURN(const auto stored, GetMeta(records::kFormatKey));
+  LARDER_ASSIGN_OR_RETURN(const auto stored, GetMeta(kFormatKey));
   if (!stored) {
     if (!writable()) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "{} is a RocksDB directory but not a larder store", options.path);
+      return MakeError(ErrorCode::kNotReady, "store {} is still being made", options.path);
     }
-    Transaction::Rep rep(database());
-    rep.Put(Family::kMeta, records::kFormatKey, std::to_string(kFormat));
-    return Commit(std::move(rep.batch), Durability::kSync);
+    Transaction::Rep rep(&families_);
+    rep.Put(Family::kMeta, kFormatKey, std::to_string(kFormat));
+    return Commit(rep, Durability::kSync);
   }
   int format = 0;
   std::from_chars(stored->data(), stored->data() + stored->size(), format);
@@ -92,26 +113,28 @@ Result<void> Store::Impl::CheckFormat() {
   return {};
 }
 
+Result<void> Store::Impl::Reload() {
+  LARDER_RETURN_IF_ERROR(LoadDictionaries());
+  return LoadCollections();
+}
+
 Result<void> Store::Impl::LoadDictionaries() {
-  const std::string prefix = "dictionary/";
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(ScanRows(
-      Family::kMeta, prefix, {},
+      Family::kMeta, std::string(records::kDictionaryPrefix), {},
       [&](std::string_view key, std::string_view value) {
-        std::string_view rest = key.substr(prefix.size());
-        DictionaryId id = 0;
-        const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), id);
-        auto resource = keys::UnescapePart(rest.substr(static_cast<size_t>(end - rest.data()) + 1));
-        if (error != std::errc() || !resource) {
-          outcome = MakeError(ErrorCode::kCorruption, "stored key {} is damaged", key);
+        const auto name = records::ParseDictionaryKey(key);
+        if (!name) {
+          outcome = tl::unexpected(name.error());
           return false;
         }
-        auto dictionary = Dictionary::Parse(id, value);
+        if (dictionaries_.Find(name->id)) return true;
+        auto dictionary = Dictionary::Parse(name->id, value);
         if (!dictionary) {
           outcome = tl::unexpected(dictionary.error());
           return false;
         }
-        dictionaries_.Add(*resource, *std::move(dictionary));
+        dictionaries_.Add(name->resource, *std::move(dictionary));
         return true;
       },
       nullptr, /*fill_cache=*/false));
@@ -121,7 +144,7 @@ Result<void> Store::Impl::LoadDictionaries() {
 Result<void> Store::Impl::LoadCollections() {
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(ScanRows(
-      Family::kMeta, "collection/", {},
+      Family::kMeta, std::string(records::kCollectionPrefix), {},
       [&](std::string_view, std::string_view value) {
         auto info = records::DecodeCollection(value);
         if (!info) {
@@ -135,10 +158,11 @@ Result<void> Store::Impl::LoadCollections() {
   return outcome;
 }
 
-std::string Store::Impl::ResourceOf(CollectionId collection) const {
+std::optional<Store::Impl::Collection> Store::Impl::FindCollection(CollectionId collection) const {
   std::shared_lock lock(collections_mutex_);
-  const auto it = resource_of_.find(collection);
-  return it == resource_of_.end() ? std::string() : it->second;
+  const auto it = collections_.find(collection);
+  if (it == collections_.end()) return std::nullopt;
+  return it->second;
 }
 
 bool Store::Impl::Encrypted(const std::string& resource) const {
@@ -147,23 +171,94 @@ bool Store::Impl::Encrypted(const std::string& resource) const {
 }
 
 void Store::Impl::Remember(const CollectionInfo& info) {
+  Collection collection;
+  collection.resource = info.spec.resource.ToString();
+  collection.encrypted = Encrypted(collection.resource);
+  // A dictionary is made of pieces of objects and stored in the clear: none for what is encrypted.
+  if (options.compression && !collection.encrypted) {
+    collection.page = dictionaries_.PageOf(collection.resource);
+  }
   std::lock_guard lock(collections_mutex_);
-  resource_of_[info.id] = info.spec.resource.ToString();
+  collections_[info.id] = std::move(collection);
 }
 
 void Store::Impl::Forget(CollectionId collection) {
   std::lock_guard lock(collections_mutex_);
-  resource_of_.erase(collection);
+  collections_.erase(collection);
+  opened_.erase(collection);
 }
 
-Result<void> Store::Impl::Commit(rocksdb::WriteBatch batch, Durability durability) {
+void Store::Impl::MarkOpened(CollectionId collection) {
+  std::lock_guard lock(collections_mutex_);
+  opened_.insert(collection);
+}
+
+bool Store::Impl::IsOpened(CollectionId collection) const {
+  std::shared_lock lock(collections_mutex_);
+  return opened_.count(collection) != 0;
+}
+
+bool Store::Impl::EncodingOf(CollectionId collection, EncodeOptions& encode) const {
+  const auto known = FindCollection(collection);
+  return known && EncodingOf(*known, encode);
+}
+
+bool Store::Impl::EncodingOf(const Collection& collection, EncodeOptions& encode) const {
+  if (collection.encrypted && !cipher_ && !options.in_memory) return false;
+  encode.compress = options.compression;
+  encode.dictionary = collection.page ? dictionaries_.Current(*collection.page) : nullptr;
+  encode.cipher = collection.encrypted ? cipher() : nullptr;
+  return true;
+}
+
+void Store::Impl::BeginDrop(const std::vector<DictionaryId>& ids) {
+  std::lock_guard lock(dictionary_mutex_);
+  dropping_ = {ids.begin(), ids.end()};
+}
+
+Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<DictionaryId>& in_use) {
+  std::lock_guard lock(dictionary_mutex_);
+  std::vector<DictionaryId> out;
+  Transaction::Rep rep(&families_);
+  for (const auto& [resource, dictionary] : dictionaries_.All()) {
+    const DictionaryId id = dictionary->id();
+    if (dropping_.count(id) == 0 || in_use.count(id) != 0) continue;
+    rep.Delete(Family::kMeta, records::DictionaryKey(id, resource));
+    dropped_[id] = {resource, dictionary};
+    out.push_back(id);
+  }
+  dropping_.clear();
+  if (out.empty()) return out;
+  LARDER_RETURN_IF_ERROR(Commit(rep, Durability::kRelaxed));
+  for (const DictionaryId id : out) dictionaries_.Remove(id);
+  return out;
+}
+
+void Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
+  if (rep.dictionaries.empty()) return;
+  std::lock_guard lock(dictionary_mutex_);
+  for (const DictionaryId id : rep.dictionaries) {
+    dropping_.erase(id);
+    const auto dropped = dropped_.find(id);
+    if (dropped == dropped_.end()) continue;
+    const auto& [resource, dictionary] = dropped->second;
+    rep.Put(Family::kMeta, records::DictionaryKey(id, resource), dictionary->Serialize());
+    dictionaries_.Add(resource, dictionary);
+  }
+}
+
+Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
   if (!writable()) {
     return MakeError(ErrorCode::kUnsupported, "store {} is open for reading only", options.path);
   }
+  LARDER_RETURN_IF_ERROR(CheckBudget(rep));
   if (failed_.load()) LARDER_RETURN_IF_ERROR(Recover());
+  KeepDictionaries(rep);
+  const auto db = database();
+  if (!db) return tl::unexpected(Unavailable());
   rocksdb::WriteOptions write;
   write.sync = durability == Durability::kSync;
-  const rocksdb::Status status = (*database())->Write(write, &batch);
+  const rocksdb::Status status = (*db)->Write(write, &rep.batch);
   if (!status.ok()) {
     Error error = FromRocks(status, fmt::format("cannot write to the store {}", options.path));
     RememberFailure(error);
@@ -174,8 +269,11 @@ Result<void> Store::Impl::Commit(rocksdb::WriteBatch batch, Durability durabilit
 }
 
 Result<void> Store::Impl::Sync() {
+  if (options.in_memory) return {};
+  const auto db = database();
+  if (!db || db->mode() != Database::Mode::kOwner) return tl::unexpected(Unavailable());
   unsynced_.store(false);
-  const rocksdb::Status status = (*database())->FlushWAL(/*sync=*/true);
+  const rocksdb::Status status = (*db)->FlushWAL(/*sync=*/true);
   if (!status.ok()) {
     unsynced_.store(true);
     Error error = FromRocks(status, fmt::format("cannot sync the store {}", options.path));
@@ -183,71 +281,6 @@ Result<void> Store::Impl::Sync() {
     return tl::unexpected(std::move(error));
   }
   return {};
-}
-
-void Store::Impl::RememberFailure(const Error& error) {
-  std::lock_guard lock(failure_mutex_);
-  if (!failed_.exchange(true))
-    spdlog::error("{}; reads go on, writes are tried again", error.message);
-  failure_ = error;
-}
-
-Error Store::Impl::Health() const {
-  std::lock_guard lock(failure_mutex_);
-  return failure_;
-}
-
-// RocksDB refuses writes after a failed one. Resume() clears what can be cleared; where it cannot,
-// or says that it did and writes still fail (seen after a full disk), only a fresh open reads the
-// log as it really is on disk.
-Result<void> Store::Impl::Recover() {
-  std::lock_guard lock(failure_mutex_);
-  if (!failed_.load()) return {};
-  std::shared_ptr<Database> old = database();
-  if ((*old)->Resume().ok()) {
-    rocksdb::WriteBatch probe;
-    probe.Put(old->family(Family::kMeta), "probe", "");
-    rocksdb::WriteOptions write;
-    write.sync = true;
-    if ((*old)->Write(write, &probe).ok()) {
-      failed_.store(false);
-      spdlog::info("store {} takes writes again", options.path);
-      return {};
-    }
-  }
-  if (options.in_memory) return tl::unexpected(failure_);
-  {
-    std::lock_guard open_lock(open_mutex_);
-    database_.reset();
-    // Snapshots and readers hold the old one; it must be closed before the directory can be opened
-    // again.
-    std::weak_ptr<Database> watch = old;
-    old.reset();
-    for (int i = 0; i < 200 && !watch.expired(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (std::shared_ptr<Database> held = watch.lock()) {
-      database_ = std::move(held);
-      return tl::unexpected(failure_);
-    }
-    auto opened = Database::Open(options, mode_, env_, &recompress_);
-    if (!opened) {
-      failure_ = opened.error();
-      // Nothing to read from either: keep trying with each commit, and let readers fail meanwhile.
-      return tl::unexpected(failure_);
-    }
-    database_ = *std::move(opened);
-  }
-  failed_.store(false);
-  spdlog::info("store {} was opened again and takes writes", options.path);
-  return {};
-}
-
-void Store::Impl::SyncLoop(const std::stop_token& stop) {
-  std::unique_lock lock(sync_mutex_);
-  while (!stop.stop_requested()) {
-    options.clock->WaitUntil(lock, sync_wake_, options.clock->Now() + options.sync_interval, stop);
-    if (unsynced_.load() && !failed_.load()) (void)Sync();
-  }
 }
 
 Store::Impl::Reader Store::Impl::MakeReader(const SnapshotPtr& snapshot) const {
@@ -259,7 +292,7 @@ Store::Impl::Reader Store::Impl::MakeReader(const SnapshotPtr& snapshot) const {
 
 Result<std::optional<std::string>> Store::Impl::GetMeta(std::string_view key) const {
   const auto db = database();
-  if (!db) return tl::unexpected(Health());
+  if (!db) return tl::unexpected(Unavailable());
   std::string value;
   const rocksdb::Status status =
       (*db)->Get(rocksdb::ReadOptions(), db->family(Family::kMeta), ToSlice(key), &value);
@@ -272,7 +305,7 @@ Result<void> Store::Impl::ScanRows(Family family, const std::string& prefix, std
                                    const RowVisitor& visit, const SnapshotPtr& snapshot,
                                    bool fill_cache) const {
   Reader reader = MakeReader(snapshot);
-  if (!reader.database) return tl::unexpected(Health());
+  if (!reader.database) return tl::unexpected(Unavailable());
   const std::string end = keys::PrefixEnd(prefix);
   const rocksdb::Slice upper(end);
   reader.options.iterate_upper_bound = &upper;
@@ -289,6 +322,23 @@ Result<void> Store::Impl::ScanRows(Family family, const std::string& prefix, std
         FromRocks(it->status(), fmt::format("reading {} of the store {}", prefix, options.path)));
   }
   return {};
+}
+
+Error Store::Impl::WithFiles(Error error, Family family, std::string_view key) const {
+  const auto db = database();
+  if (error.code != ErrorCode::kCorruption || !db) return error;
+  std::vector<rocksdb::LiveFileMetaData> files;
+  (*db)->GetLiveFilesMetaData(&files);
+  std::string names;
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    if (file.column_family_name == kFamilyNames[static_cast<size_t>(family)] &&
+        file.smallestkey <= key && key <= file.largestkey) {
+      names += (names.empty() ? "" : ", ") + file.name.substr(file.name.find_first_not_of('/'));
+    }
+  }
+  error.message += fmt::format(" (store {}, {})", options.path,
+                               names.empty() ? "not in a table yet" : "table " + names);
+  return error;
 }
 
 }  // namespace larder

@@ -1,7 +1,8 @@
 // The inside of a Store. Internal to storage/.
 //
-// Lock order: open_mutex_ before collections_mutex_; neither is held while RocksDB waits for the
-// disk in Commit.
+// Lock order: collections_write_mutex, dictionary_mutex_, failure_mutex_, open_mutex_,
+// collections_mutex_. None is held while a commit waits for the disk, but that of a dictionary's
+// drop.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -16,8 +18,10 @@
 #include "storage/cipher.h"
 #include "storage/database.h"
 #include "storage/dictionary_book.h"
+#include "storage/family_handles.h"
 #include "storage/recompress.h"
 #include "storage/store.h"
+#include "storage/transaction_rep.h"
 
 namespace larder {
 
@@ -36,25 +40,31 @@ class Snapshot {
 
  private:
   std::shared_ptr<Database> database_;
-  const rocksdb::Snapshot*
-      snapshot_;  // null for a secondary, which stands still between CatchUp calls
+  // Null for a secondary, which stands still between CatchUp calls.
+  const rocksdb::Snapshot* snapshot_;
 };
 
-class Store::Impl final : public ResourceNames {
+class Store::Impl final : public RowPolicy {
  public:
   Impl(StoreOptions options, Database::Mode mode, rocksdb::Env* env);
   ~Impl() override;
 
   Result<void> Open();
-  Result<void> Commit(rocksdb::WriteBatch batch, Durability durability);
+  // Once the store is there to be called back by the janitor; nothing for a reader.
+  void StartThreads(std::function<void()> collect_garbage);
+  Result<void> Commit(Transaction::Rep& rep, Durability durability);
   Result<void> Sync();
+  // Reads dictionaries and collections again, where another process writes.
+  Result<void> Reload();
 
-  // The database as it is now; a reopen after a fatal error replaces it.
+  // The database as it is now; a reopen after a fatal error replaces it. Null only where that
+  // failed.
   std::shared_ptr<Database> database() const {
     std::shared_lock lock(open_mutex_);
     return database_;
   }
   bool writable() const { return mode_ == Database::Mode::kOwner; }
+  FamilyHandles* families() { return &families_; }
 
   struct Reader {
     std::shared_ptr<Database> database;
@@ -68,47 +78,91 @@ class Store::Impl final : public ResourceNames {
   Result<void> ScanRows(Family family, const std::string& prefix, std::string_view after,
                         const RowVisitor& visit, const SnapshotPtr& snapshot,
                         bool fill_cache) const;
+  // Adds to a corruption the files that may hold the row.
+  Error WithFiles(Error error, Family family, std::string_view key) const;
 
-  DecodeOptions decode_options() const { return {&dictionaries_, cipher_ ? &*cipher_ : nullptr}; }
-  const Cipher* cipher() const { return cipher_ ? &*cipher_ : nullptr; }
-  // ResourceNames: which resource a collection holds; empty when it is not known.
-  std::string ResourceOf(CollectionId collection) const override;
+  // What is known of a collection without reading anything.
+  struct Collection {
+    std::string resource;
+    bool encrypted = false;
+    DictionaryBook::Page* page = nullptr;  // null: no dictionaries for it
+  };
+  std::optional<Collection> FindCollection(CollectionId collection) const;
   bool Encrypted(const std::string& resource) const;
   void Remember(const CollectionInfo& info);
   void Forget(CollectionId collection);
+  void MarkOpened(CollectionId collection);
+  bool IsOpened(CollectionId collection) const;
+
+  DecodeOptions decode_options() const override {
+    return {&dictionaries_, cipher_ ? &*cipher_ : nullptr};
+  }
+  bool EncodingOf(CollectionId collection, EncodeOptions& encode) const override;
+  // The same for a collection already found; false where it may not be stored at all.
+  bool EncodingOf(const Collection& collection, EncodeOptions& encode) const;
+  const Cipher* cipher() const { return cipher_ ? &*cipher_ : nullptr; }
+  DictionaryBook& dictionaries() { return dictionaries_; }
+  // Dropping dictionaries, while values that name them may still be on their way to a commit:
+  // begin, look through what is stored, then end with those that nothing names. A commit in between
+  // keeps its dictionary; one after the end brings it back. Returns those dropped.
+  void BeginDrop(const std::vector<DictionaryId>& ids);
+  Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use);
+
+  Result<void> Health() const;
+  // Why there is no database to read from.
+  Error Unavailable() const;
+  // Bytes in the store's directory, snapshots not counted.
+  uint64_t DiskBytes() const;
+  // Lets RocksDB give back what a dropped collection took, in the background.
+  void ReclaimSpace(CollectionId collection);
+  // How often the database had to be opened again after a failure.
+  uint64_t reopened() const { return reopened_.load(); }
 
   const StoreOptions options;
   // Serialises making and dropping of collections.
   std::mutex collections_write_mutex;
-  DictionaryBook& dictionaries() { return dictionaries_; }
-  Error Health() const;
-  bool healthy() const { return !failed_.load(); }
 
  private:
+  Result<void> LoadCipher();
   Result<void> OpenDatabase();
   Result<void> CheckFormat();
   Result<void> LoadDictionaries();
   Result<void> LoadCollections();
-  Result<void> Recover();
+  void KeepDictionaries(Transaction::Rep& rep);
+  Result<void> CheckBudget(const Transaction::Rep& rep) const;
   void RememberFailure(const Error& error);
+  Result<void> Recover();
+  bool TryResume(Database& database);
+  bool HasRoom(Database& database);
+  Result<void> Reopen();
   void SyncLoop(const std::stop_token& stop);
+  void JanitorLoop(const std::stop_token& stop, const std::function<void()>& collect_garbage);
 
   const Database::Mode mode_;
   rocksdb::Env* const env_;
   std::optional<Cipher> cipher_;
-  mutable std::shared_mutex open_mutex_;         // guards database_
-  mutable std::shared_mutex collections_mutex_;  // guards resource_of_
-  std::map<CollectionId, std::string> resource_of_;
+  FamilyHandles families_;
+  mutable std::shared_mutex open_mutex_;  // guards database_
+  std::mutex dictionary_mutex_;           // guards the two below
+  std::set<DictionaryId> dropping_;
+  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_;
+  mutable std::shared_mutex collections_mutex_;  // guards the two below
+  std::map<CollectionId, Collection> collections_;
+  std::set<CollectionId> opened_;
   DictionaryBook dictionaries_;
   RecompressFactory recompress_;
   std::shared_ptr<Database> database_;
   std::atomic<bool> unsynced_{false};
+  std::atomic<bool> over_budget_{false};
+  std::atomic<uint64_t> reopened_{0};
   std::atomic<bool> failed_{false};
-  mutable std::mutex failure_mutex_;  // guards failure_ and serialises recovery
+  mutable std::mutex failure_mutex_;  // guards the two below and serialises recovery
   Error failure_;
-  std::mutex sync_mutex_;  // only for the wait below
-  std::condition_variable_any sync_wake_;
-  std::jthread syncer_;  // last: it uses the rest
+  Clock::Steady next_recovery_{};
+  std::mutex wait_mutex_;  // only for the waits of the two threads
+  std::condition_variable_any wake_;
+  std::jthread syncer_;  // last: these use the rest
+  std::jthread janitor_;
 };
 
 }  // namespace larder

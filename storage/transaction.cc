@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "storage/keys.h"
 #include "storage/records.h"
 #include "storage/transaction_rep.h"
+#include "storage/value_codec.h"
 
 namespace larder {
 
@@ -10,7 +13,15 @@ Transaction& Transaction::operator=(Transaction&&) noexcept = default;
 Transaction::~Transaction() = default;
 
 void Transaction::PutObject(CollectionId collection, const EncodedObject& object) {
-  rep_->Put(Family::kObjects, keys::Object(collection, object.key), object.value);
+  rep_->scratch.clear();
+  keys::AppendObject(rep_->scratch, collection, object.key);
+  rep_->Put(Family::kObjects, rep_->scratch, object.value);
+  rep_->stores_objects = true;
+  const DictionaryId dictionary = DictionaryOf(object.value);
+  std::vector<DictionaryId>& known = rep_->dictionaries;
+  if (dictionary != 0 && std::find(known.begin(), known.end(), dictionary) == known.end()) {
+    known.push_back(dictionary);
+  }
 }
 
 void Transaction::DeleteObject(CollectionId collection, const ObjectKey& key) {
@@ -19,7 +30,9 @@ void Transaction::DeleteObject(CollectionId collection, const ObjectKey& key) {
 
 void Transaction::PutIndexKey(CollectionId collection, IndexId index, std::string_view value,
                               const ObjectKey& key, std::string_view uid) {
-  rep_->Put(Family::kIndexes, keys::Index(collection, index, value, key), uid);
+  rep_->scratch.clear();
+  keys::AppendIndex(rep_->scratch, collection, index, value, key);
+  rep_->Put(Family::kIndexes, rep_->scratch, uid);
 }
 
 void Transaction::DeleteIndexKey(CollectionId collection, IndexId index, std::string_view value,

@@ -18,6 +18,8 @@ constexpr char kVersion = 1;
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kUuidBytes = 16;
 constexpr size_t kMaxRawBytes = size_t{64} << 20;
+// What a thread keeps for the next object; one huge object must not pin more.
+constexpr size_t kKeptBufferBytes = size_t{256} << 10;
 
 enum Flag : uint8_t {
   kCompressed = 1 << 0,
@@ -149,11 +151,13 @@ Result<Layout> ReadLayout(std::string_view row_key, std::string_view value) {
   return layout;
 }
 
-Result<std::string> Section(std::string_view stored, uint64_t raw_size, bool compressed,
-                            const Dictionary::Part* part) {
-  if (compressed) return Decompress(stored, raw_size, part);
+// One section, unpacked into `out`.
+Result<void> Unpack(std::string_view stored, uint64_t raw_size, bool compressed,
+                    const DictionaryPart* part, std::string& out) {
+  if (compressed) return Decompress(stored, raw_size, part, out);
   if (stored.size() != raw_size) return MakeError(ErrorCode::kCorruption, "wrong length");
-  return std::string(stored);
+  out.assign(stored);
+  return {};
 }
 
 void PutHead(std::string& out, const ObjectHead& head, uint8_t& flags) {
@@ -177,38 +181,35 @@ void PutHead(std::string& out, const ObjectHead& head, uint8_t& flags) {
 
 }  // namespace
 
-ObjectParts TakeApart(const Object& object) {
-  ObjectParts parts;
-  parts.head = {std::string(object.uid()), std::string(object.resource_version())};
+void TakeApart(const Object& object, ObjectParts& parts) {
+  parts.head.uid = object.uid();
+  parts.head.resource_version = object.resource_version();
   parts.envelope = object.envelope_bytes();
   SetIdentity(parts.envelope, {std::string(parts.head.uid.size(), '0'),
                                std::string(parts.head.resource_version.size(), '0')});
-  parts.body = CutMetadata(object);
-  return parts;
+  CutMetadata(object, parts.body);
 }
 
 Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& parts,
                                 const EncodeOptions& options) {
-  if (parts.body.size() > kMaxRawBytes) {
+  if (parts.envelope.size() > kMaxRawBytes || parts.body.size() > kMaxRawBytes) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "object {} has {} bytes; at most {} can be stored", row_key, parts.body.size(),
-                     kMaxRawBytes);
+                     "object {} has {} bytes; at most {} can be stored", row_key,
+                     parts.envelope.size() + parts.body.size(), kMaxRawBytes);
   }
-  uint8_t flags = 0;
-  std::string envelope_packed, body_packed;
-  std::string_view envelope = parts.envelope, body = parts.body;
   const Dictionary* dictionary = options.compress ? options.dictionary.get() : nullptr;
+  std::string envelope_packed;
+  std::string_view envelope = parts.envelope, body = parts.body;
+  uint8_t flags = 0;
   if (options.compress) {
     flags |= kCompressed;
     LARDER_ASSIGN_OR_RETURN(envelope_packed,
                             Compress(envelope, dictionary ? &dictionary->envelope() : nullptr));
-    LARDER_ASSIGN_OR_RETURN(body_packed,
-                            Compress(body, dictionary ? &dictionary->body() : nullptr));
+    LARDER_ASSIGN_OR_RETURN(body, Compress(body, dictionary ? &dictionary->body() : nullptr));
     envelope = envelope_packed;
-    body = body_packed;
   }
   std::string out;
-  out.reserve(envelope.size() + body.size() + 64);
+  out.reserve(envelope.size() + body.size() + 96);
   out += kMagic;
   out += kVersion;
   out += '\0';  // flags, known below
@@ -222,7 +223,7 @@ Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& par
     flags |= kEncrypted;
     std::string plain(envelope);
     plain += body;
-    LARDER_ASSIGN_OR_RETURN(std::string sealed, options.cipher->Seal(plain, row_key));
+    LARDER_ASSIGN_OR_RETURN(const std::string sealed, options.cipher->Seal(plain, row_key));
     out += sealed;
   } else {
     out += envelope;
@@ -234,6 +235,13 @@ Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& par
   return out;
 }
 
+DictionaryId DictionaryOf(std::string_view value) {
+  uint64_t id = 0;
+  if (value.size() < 3) return 0;
+  value.remove_prefix(3);
+  return TakeVarint(value, id) ? static_cast<DictionaryId>(id) : 0;
+}
+
 Result<ValueHead> DecodeHead(std::string_view row_key, std::string_view value,
                              const Cipher* cipher) {
   LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
@@ -241,45 +249,59 @@ Result<ValueHead> DecodeHead(std::string_view row_key, std::string_view value,
   return std::move(layout.head);
 }
 
-Result<ObjectParts> DecodeParts(std::string_view row_key, std::string_view value,
-                                const DecodeOptions& options) {
-  LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
-  std::string opened;
+namespace {
+
+// The payload in the clear; `opened` holds it where it was sealed.
+Result<void> OpenPayload(std::string_view row_key, Layout& layout, const Cipher* cipher,
+                         std::string& opened) {
   if (layout.head.encrypted) {
-    if (!options.cipher) {
+    if (!cipher) {
       return MakeError(ErrorCode::kForbidden,
                        "row {} is encrypted; give the key it was written with", row_key);
     }
-    auto plain = options.cipher->Open(layout.payload, row_key);
+    auto plain = cipher->Open(layout.payload, row_key);
     if (!plain) return MakeError(plain.error().code, "row {}: {}", row_key, plain.error().message);
     opened = *std::move(plain);
     layout.payload = opened;
   }
-  if (layout.envelope_stored + layout.body_stored != layout.payload.size()) {
+  if (layout.envelope_stored > layout.payload.size() ||
+      layout.body_stored != layout.payload.size() - layout.envelope_stored) {
     return Damaged(row_key, "has wrong lengths");
   }
+  return {};
+}
+
+}  // namespace
+
+Result<void> DecodeParts(std::string_view row_key, std::string_view value,
+                         const DecodeOptions& options, ObjectParts& parts) {
+  LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
+  std::string opened;
+  LARDER_RETURN_IF_ERROR(OpenPayload(row_key, layout, options.cipher, opened));
   DictionaryPtr dictionary;
   if (layout.head.dictionary != 0) {
     dictionary =
         options.dictionaries ? options.dictionaries->Find(layout.head.dictionary) : nullptr;
     if (!dictionary) return Damaged(row_key, "names a dictionary that the store does not have");
   }
-  ObjectParts parts;
-  parts.head = std::move(layout.head.head);
-  auto envelope = Section(layout.payload.substr(0, layout.envelope_stored), layout.envelope_raw,
-                          layout.head.compressed, dictionary ? &dictionary->envelope() : nullptr);
+  const auto envelope = Unpack(layout.payload.substr(0, layout.envelope_stored),
+                               layout.envelope_raw, layout.head.compressed,
+                               dictionary ? &dictionary->envelope() : nullptr, parts.envelope);
   if (!envelope) return Damaged(row_key, envelope.error().message);
-  auto body = Section(layout.payload.substr(layout.envelope_stored), layout.body_raw,
-                      layout.head.compressed, dictionary ? &dictionary->body() : nullptr);
+  const auto body =
+      Unpack(layout.payload.substr(layout.envelope_stored), layout.body_raw, layout.head.compressed,
+             dictionary ? &dictionary->body() : nullptr, parts.body);
   if (!body) return Damaged(row_key, body.error().message);
-  parts.envelope = *std::move(envelope);
-  parts.body = *std::move(body);
-  return parts;
+  parts.head = std::move(layout.head.head);
+  return {};
 }
 
 Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
                               const DecodeOptions& options) {
-  LARDER_ASSIGN_OR_RETURN(ObjectParts parts, DecodeParts(row_key, value, options));
+  // The body is only passed through; keep its buffer for the next object.
+  thread_local ObjectParts parts;
+  if (parts.body.capacity() > kKeptBufferBytes) parts.body = std::string();
+  LARDER_RETURN_IF_ERROR(DecodeParts(row_key, value, options, parts));
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.envelope.data()),
                                  parts.envelope.size());
   if (!fbs::VerifyEnvelopeBuffer(verifier)) return Damaged(row_key, "the envelope is not valid");

@@ -29,7 +29,8 @@ struct ObjectParts {
   std::string envelope;  // uid and resourceVersion blanked: they are in the head
   std::string body;      // the residual of CutMetadata
 };
-ObjectParts TakeApart(const Object& object);
+// `parts` is overwritten; a caller that keeps it from object to object saves the allocations.
+void TakeApart(const Object& object, ObjectParts& parts);
 
 struct EncodeOptions {
   bool compress = true;
@@ -47,8 +48,12 @@ struct DecodeOptions {
 
 Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
                               const DecodeOptions& options);
-Result<ObjectParts> DecodeParts(std::string_view row_key, std::string_view value,
-                                const DecodeOptions& options);
+// `parts` is overwritten; unverified but for the row's checksum.
+Result<void> DecodeParts(std::string_view row_key, std::string_view value,
+                         const DecodeOptions& options, ObjectParts& parts);
+
+// Which dictionary a value names; 0 for none, and for what is no value.
+DictionaryId DictionaryOf(std::string_view value);
 
 // Without decompressing anything.
 struct ValueHead {

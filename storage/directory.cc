@@ -1,0 +1,114 @@
+#include "storage/directory.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+
+ErrorCode CodeOf(int error) {
+  if (error == ENOSPC || error == EDQUOT) return ErrorCode::kNoSpace;
+  if (error == EACCES || error == EPERM || error == EROFS) return ErrorCode::kForbidden;
+  return ErrorCode::kIo;
+}
+
+// Nothing in it but what a fresh file system puts there.
+bool IsFresh(const std::string& path) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.path().filename() != "lost+found") return false;
+  }
+  return !error;
+}
+
+}  // namespace
+
+bool HasDatabase(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::path(path) / "CURRENT", error);
+}
+
+Result<void> CheckPermissions(const std::string& path, bool for_writing) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return MakeError(CodeOf(errno), "store {}: {}", path, std::strerror(errno));
+  }
+  if ((info.st_mode & 077) != 0) {
+    return MakeError(ErrorCode::kForbidden,
+                     "store {} can be read by others (mode {:o}); run: chmod 700 {}", path,
+                     info.st_mode & 0777, path);
+  }
+  const bool root_reads = !for_writing && ::geteuid() == 0;
+  if (info.st_uid != ::geteuid() && !root_reads) {
+    return MakeError(ErrorCode::kForbidden,
+                     "store {} belongs to uid {}, and this process runs as uid {}", path,
+                     info.st_uid, ::geteuid());
+  }
+  return {};
+}
+
+Result<void> MakePrivateDirectory(const std::string& path) {
+  std::error_code ignored;
+  fs::create_directories(fs::path(path).parent_path(), ignored);
+  if (::mkdir(path.c_str(), 0700) == 0) return {};
+  const int error = errno;
+  if (error == EEXIST && IsFresh(path)) {
+    if (::chmod(path.c_str(), 0700) == 0) return {};
+    return MakeError(ErrorCode::kForbidden,
+                     "cannot set mode 700 on {}: {}; name a directory within it instead", path,
+                     std::strerror(errno));
+  }
+  return MakeError(error == EEXIST ? ErrorCode::kAlreadyExists : CodeOf(error),
+                   "cannot make the directory {}: {}", path, std::strerror(error));
+}
+
+Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for_writing) {
+  if (path.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "no directory given for the store");
+  }
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    if (may_create) return MakePrivateDirectory(path);
+    return MakeError(ErrorCode::kNotFound, "no store at {}: no such directory", path);
+  }
+  if (!fs::is_directory(path, error)) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} is a file, not a store's directory", path);
+  }
+  if (HasDatabase(path)) return CheckPermissions(path, for_writing);
+  if (!IsFresh(path)) {
+    return MakeError(
+        ErrorCode::kInvalidArgument,
+        "{} is not a larder store (it has files but no CURRENT); choose an empty directory", path);
+  }
+  if (may_create) return MakePrivateDirectory(path);
+  return MakeError(ErrorCode::kNotFound, "no store at {}: it is empty", path);
+}
+
+pid_t LockOwner(const std::string& path) {
+  struct stat info {};
+  if (::stat((path + "/LOCK").c_str(), &info) != 0) return 0;
+  // "1: POSIX  ADVISORY  WRITE 4242 08:01:131153 0 EOF"
+  const std::string file =
+      fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, mode, access, where;
+    pid_t pid = 0;
+    if (words >> number >> kind >> mode >> access >> pid >> where && where == file) {
+      return pid > 0 ? pid : 0;
+    }
+  }
+  return 0;
+}
+
+}  // namespace larder

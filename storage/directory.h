@@ -1,0 +1,31 @@
+// A store's directory, before RocksDB sees it: made with mode 0700, refused where others can read
+// it or where it is something else. Internal to storage/.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace larder {
+
+// Is there a database in this directory (ours or not)?
+bool HasDatabase(const std::string& path);
+
+// kForbidden when others can read the directory, or when it belongs to another user (root may read
+// anybody's, but not write there).
+Result<void> CheckPermissions(const std::string& path, bool for_writing);
+
+// Makes the directory where it is missing and may be made.
+Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for_writing);
+
+// An empty directory of mode 0700 that others cannot have prepared; its parents are made too.
+Result<void> MakePrivateDirectory(const std::string& path);
+
+// Which process holds the lock of this store: its pid, or 0 where that cannot be told. Asks the
+// kernel, so nothing can be stale; does not open the lock file, because closing it again would give
+// up a lock that this very process holds.
+pid_t LockOwner(const std::string& path);
+
+}  // namespace larder

@@ -1,0 +1,185 @@
+// How a store goes on after a failed write: a full disk, a lost volume, an I/O error.
+#include <rocksdb/experimental.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "storage/keys.h"
+#include "storage/store_impl.h"
+
+namespace larder {
+namespace {
+
+constexpr std::chrono::milliseconds kRecoveryPause{200};
+// What must fit for a reopen to be worth trying: a log, a manifest, a small table.
+constexpr size_t kRoomBytes = size_t{1} << 20;
+// How long readers may take to let go of a database that is to be opened again.
+constexpr std::chrono::milliseconds kReaderGrace{300};
+
+constexpr std::chrono::minutes kFirstGarbageCollection{10};
+constexpr std::chrono::hours kGarbageCollectionInterval{1};
+
+}  // namespace
+
+void Store::Impl::RememberFailure(const Error& error) {
+  std::lock_guard lock(failure_mutex_);
+  if (!failed_.exchange(true)) {
+    spdlog::error("{}; reads go on, writes are tried again", error.message);
+  }
+  failure_ = error;
+}
+
+Result<void> Store::Impl::Health() const {
+  if (failed_.load()) {
+    std::lock_guard lock(failure_mutex_);
+    return tl::unexpected(failure_);
+  }
+  if (over_budget_.load()) {
+    return MakeError(ErrorCode::kNoSpace,
+                     "store {} is larger than its disk_limit of {} bytes; raise it, or drop "
+                     "collections and compact",
+                     options.path, options.disk_limit);
+  }
+  return {};
+}
+
+Error Store::Impl::Unavailable() const {
+  if (auto health = Health(); !health) return health.error();
+  return Error{ErrorCode::kIo, fmt::format("store {} is being opened again", options.path), {}, {}};
+}
+
+// Objects only: what frees space (acknowledgements, deletes, dropping) must always get through.
+Result<void> Store::Impl::CheckBudget(const Transaction::Rep& rep) const {
+  if (over_budget_.load(std::memory_order_relaxed) && rep.stores_objects) return Health();
+  return {};
+}
+
+uint64_t Store::Impl::DiskBytes() const {
+  if (options.in_memory) return 0;
+  uint64_t total = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options.path, error)) {
+    std::error_code gone;  // a file may be removed under our eyes
+    const uint64_t bytes = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
+    if (!gone) total += bytes;
+  }
+  return total;
+}
+
+void Store::Impl::ReclaimSpace(CollectionId collection) {
+  const auto db = database();
+  if (!db) return;
+  const std::string begin = keys::CollectionPrefix(collection);
+  const std::string end = keys::PrefixEnd(begin);
+  const rocksdb::Slice from(begin), to(end);
+  for (const Family family : {Family::kObjects, Family::kIndexes}) {
+    (void)rocksdb::experimental::SuggestCompactRange(db->get(), db->family(family), &from, &to);
+  }
+}
+
+// RocksDB refuses writes after a failed one until it is told to go on.
+bool Store::Impl::TryResume(Database& database) {
+  if (database.mode() != Database::Mode::kOwner || !database->Resume().ok()) return false;
+  rocksdb::WriteBatch probe;
+  probe.Delete(database.family(Family::kMeta), "probe");
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  return database->Write(write, &probe).ok();
+}
+
+// Is there room by now? Only a file can tell: quotas and other file systems do not show in numbers.
+bool Store::Impl::HasRoom(Database& database) {
+  const std::string path = options.path + "/room";
+  std::unique_ptr<rocksdb::WritableFile> file;
+  rocksdb::Status status = database.env()->NewWritableFile(path, &file, rocksdb::EnvOptions());
+  if (status.ok()) status = file->Append(std::string(kRoomBytes, '\0'));
+  if (status.ok()) status = file->Sync();
+  if (file) (void)file->Close();
+  (void)database.env()->DeleteFile(path);
+  return status.ok();
+}
+
+// After a full disk Resume() may report success while writes go on failing; then only a fresh open
+// reads the log as it really is on disk. But a database that is closed can no longer be read from:
+// so not before there is room to open it again, and where that fails all the same, it is opened
+// for reading.
+Result<void> Store::Impl::Recover() {
+  std::lock_guard lock(failure_mutex_);
+  if (!failed_.load()) return {};
+  const Clock::Steady now = options.clock->Now();
+  if (now < next_recovery_) return tl::unexpected(failure_);
+  next_recovery_ = now + kRecoveryPause;
+  if (const auto db = database()) {
+    if (!TryResume(*db)) {
+      if (options.in_memory || !HasRoom(*db)) return tl::unexpected(failure_);
+    } else {
+      failed_.store(false);
+      spdlog::info("store {} takes writes again", options.path);
+      return {};
+    }
+  }
+  return Reopen();
+}
+
+// REQUIRES: failure_mutex_ held.
+Result<void> Store::Impl::Reopen() {
+  std::lock_guard open_lock(open_mutex_);
+  std::weak_ptr<Database> watch = database_;
+  database_.reset();
+  // Snapshots and readers may still hold the old one; the directory can be opened again only once
+  // it is closed.
+  for (auto waited = kReaderGrace; waited.count() > 0 && !watch.expired();
+       waited -= std::chrono::milliseconds(1)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if ((database_ = watch.lock())) return tl::unexpected(failure_);
+  auto opened = Database::Open(options, mode_, env_, &recompress_);
+  if (opened) {
+    database_ = *std::move(opened);
+    ++reopened_;
+    failed_.store(false);
+    spdlog::info("store {} was opened again and takes writes", options.path);
+    return {};
+  }
+  failure_ = opened.error();
+  auto frozen = Database::Open(options, Database::Mode::kFrozen, env_, &recompress_);
+  if (frozen) {
+    database_ = *std::move(frozen);
+  } else {
+    spdlog::error("store {} cannot even be read: {}", options.path, frozen.error().message);
+  }
+  return tl::unexpected(failure_);
+}
+
+void Store::Impl::SyncLoop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(wait_mutex_);
+      options.clock->WaitUntil(lock, wake_, options.clock->Now() + options.sync_interval, stop);
+    }
+    if (failed_.load()) (void)Recover();
+    if (unsynced_.load() && !failed_.load()) (void)Sync();
+    if (options.disk_limit != 0) {
+      const bool over = DiskBytes() > options.disk_limit;
+      if (over != over_budget_.exchange(over) && over)
+        spdlog::error("{}", Health().error().message);
+    }
+  }
+}
+
+void Store::Impl::JanitorLoop(const std::stop_token& stop,
+                              const std::function<void()>& collect_garbage) {
+  Clock::Steady next = options.clock->Now() + kFirstGarbageCollection;
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(wait_mutex_);
+      options.clock->WaitUntil(lock, wake_, next, stop);
+    }
+    if (stop.stop_requested() || options.clock->Now() < next) continue;
+    next = options.clock->Now() + kGarbageCollectionInterval;
+    collect_garbage();
+  }
+}
+
+}  // namespace larder

@@ -1,0 +1,180 @@
+// Opening a store: who may, what is refused, and what the message says.
+#include <gtest/gtest.h>
+#include <rocksdb/db.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "storage/database.h"
+#include "storage/store.h"
+#include "tests/storage/child.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::CodeOf;
+using testing::Must;
+using testing::SpecOf;
+
+bool Contains(const Error& error, const std::string& text) {
+  return error.message.find(text) != std::string::npos;
+}
+
+TEST(StoreOpen, MakesAPrivateDirectory) {
+  const testing::TempDir dir;
+  (void)Must(Store::Open({.path = dir.path("a/b/store")}));
+  struct stat info {};
+  ASSERT_EQ(::stat(dir.path("a/b/store").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+}
+
+TEST(StoreOpen, TakesAnEmptyDirectoryAndMakesItPrivate) {
+  const testing::TempDir dir;
+  fs::create_directory(dir.path());
+  fs::create_directory(dir.path() + "/lost+found");
+  ::chmod(dir.path().c_str(), 0755);
+  (void)Must(Store::Open({.path = dir.path()}));
+  struct stat info {};
+  ASSERT_EQ(::stat(dir.path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+}
+
+TEST(StoreOpen, RefusesADirectoryThatOthersCanRead) {
+  const testing::TempDir dir;
+  (void)Must(Store::Open({.path = dir.path()}));
+  ::chmod(dir.path().c_str(), 0750);
+  for (const auto& refused :
+       {Store::Open({.path = dir.path()}), Store::OpenReadOnly({.path = dir.path()})}) {
+    EXPECT_EQ(CodeOf(refused), ErrorCode::kForbidden);
+    EXPECT_TRUE(Contains(refused.error(), "chmod 700 " + dir.path())) << refused.error().message;
+  }
+}
+
+TEST(StoreOpen, RefusesWhatIsNotAStore) {
+  const testing::TempDir dir;
+  EXPECT_EQ(CodeOf(Store::Open({.path = ""})), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path(), .create_if_missing = false})),
+            ErrorCode::kNotFound);
+  EXPECT_EQ(CodeOf(Store::OpenReadOnly({.path = dir.path()})), ErrorCode::kNotFound);
+  EXPECT_FALSE(fs::exists(dir.path()));
+  std::ofstream(dir.path("file")) << "text";
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path("file")})), ErrorCode::kInvalidArgument);
+  fs::create_directory(dir.path("photos"));
+  std::ofstream(dir.path("photos/cat")) << "meow";
+  const auto refused = Store::Open({.path = dir.path("photos")});
+  EXPECT_EQ(CodeOf(refused), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(refused.error(), "not a larder store"));
+}
+
+TEST(StoreOpen, RefusesSomebodyElsesDatabaseAndLeavesItAlone) {
+  const testing::TempDir dir;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, dir.path(), &raw).ok());
+  ASSERT_TRUE(raw->Put({}, "theirs", "1").ok());
+  delete raw;
+  ::chmod(dir.path().c_str(), 0700);
+  const auto refused = Store::Open({.path = dir.path()});
+  EXPECT_EQ(CodeOf(refused), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(refused.error(), "not a larder store")) << refused.error().message;
+  std::vector<std::string> families;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, dir.path(), &families).ok());
+  EXPECT_EQ(families, std::vector<std::string>{"default"});
+}
+
+TEST(StoreOpen, FinishesAStoreThatWasOnlyHalfMade) {
+  const testing::TempDir dir;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, dir.path(), &raw).ok());
+  delete raw;
+  ::chmod(dir.path().c_str(), 0700);
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  (void)Must(store->OpenCollection(SpecOf("pods")));
+}
+
+// Changes the format row of a closed store, and adds a family when one is named.
+void SetFormat(const std::string& path, const std::string& format, const std::string& family) {
+  std::vector<std::string> names;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, path, &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open({}, path, families, &handles, &raw).ok());
+  ASSERT_TRUE(raw->Put({}, handles[1], "format", format).ok());
+  if (!family.empty()) {
+    rocksdb::ColumnFamilyHandle* made = nullptr;
+    ASSERT_TRUE(raw->CreateColumnFamily({}, family, &made).ok());
+    handles.push_back(made);
+  }
+  for (auto* handle : handles) ASSERT_TRUE(raw->DestroyColumnFamilyHandle(handle).ok());
+  delete raw;
+}
+
+TEST(StoreOpen, RefusesANewerFormatByName) {
+  for (const char* family : {"", "graphs"}) {
+    const testing::TempDir dir;
+    (void)Must(Store::Open({.path = dir.path()}));
+    SetFormat(dir.path(), "42", family);
+    for (const auto& refused :
+         {Store::Open({.path = dir.path()}), Store::OpenReadOnly({.path = dir.path()})}) {
+      EXPECT_EQ(CodeOf(refused), ErrorCode::kUnsupported);
+      EXPECT_TRUE(Contains(refused.error(), "format 42")) << refused.error().message;
+      EXPECT_TRUE(Contains(refused.error(), "newer larder")) << refused.error().message;
+    }
+  }
+}
+
+TEST(StoreOpen, RefusesAnUnreadableFormat) {
+  const testing::TempDir dir;
+  (void)Must(Store::Open({.path = dir.path()}));
+  SetFormat(dir.path(), "one", "");
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path()})), ErrorCode::kCorruption);
+}
+
+TEST(StoreOpen, ASecondOwnerIsToldThePidOfTheFirst) {
+  const testing::TempDir dir;
+  testing::Child owner("hold", dir.path());
+  ASSERT_EQ(owner.ReadLine(), "open");
+  const auto refused = Store::Open({.path = dir.path()});
+  EXPECT_EQ(CodeOf(refused), ErrorCode::kLocked);
+  EXPECT_TRUE(Contains(refused.error(), "pid " + std::to_string(owner.pid())))
+      << refused.error().message;
+  EXPECT_EQ(owner.Wait(), 0);
+  (void)Must(Store::Open({.path = dir.path()}));
+}
+
+TEST(StoreOpen, AKilledOwnerLeavesNoLock) {
+  const testing::TempDir dir;
+  testing::Child owner("hold", dir.path());
+  ASSERT_EQ(owner.ReadLine(), "open");
+  owner.Kill();
+  EXPECT_EQ(owner.Wait(), -SIGKILL);
+  (void)Must(Store::Open({.path = dir.path()}));
+}
+
+// Asking who holds the lock must not give it up: closing any descriptor of a locked file would.
+TEST(StoreOpen, OpeningTwiceInOneProcessIsRefusedAndKeepsTheLock) {
+  const testing::TempDir dir;
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  const auto again = Store::Open({.path = dir.path()});
+  EXPECT_EQ(CodeOf(again), ErrorCode::kLocked);
+  EXPECT_TRUE(Contains(again.error(), "this process")) << again.error().message;
+  testing::Child other("hold", dir.path());
+  EXPECT_EQ(other.ReadLine(), "") << "another process got in";
+  EXPECT_EQ(other.Wait(), 1);
+}
+
+TEST(StoreOpen, ADirectoryNamedLockIsNoLockError) {
+  const testing::TempDir dir;
+  EXPECT_EQ(CodeOf(Store::Open({.path = "/proc/lock/store"})), ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,169 @@
+#include "storage/value_codec.h"
+
+#include <gtest/gtest.h>
+
+#include "storage/keys.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+using testing::CodeOf;
+using testing::Must;
+
+class OneDictionary final : public DictionarySource {
+ public:
+  explicit OneDictionary(DictionaryPtr dictionary) : dictionary_(std::move(dictionary)) {}
+  DictionaryPtr Find(DictionaryId id) const override {
+    return dictionary_ && dictionary_->id() == id ? dictionary_ : nullptr;
+  }
+
+ private:
+  DictionaryPtr dictionary_;
+};
+
+DictionaryPtr TrainOnPods() {
+  static const DictionaryPtr kDictionary = [] {
+    DictionarySamples samples;
+    ObjectParts parts;
+    for (uint64_t i = 0; i < 200; ++i) {
+      TakeApart(*testing::Pod(i * 10), parts);
+      samples.envelopes.push_back(parts.envelope);
+      samples.bodies.push_back(parts.body);
+    }
+    return Must(TrainDictionary(5, 200, samples));
+  }();
+  return kDictionary;
+}
+
+std::string Encode(const Object& object, const EncodeOptions& options) {
+  ObjectParts parts;
+  TakeApart(object, parts);
+  return Must(EncodeValue(keys::Object(1, object.key()), parts, options));
+}
+
+class ValueCodec : public ::testing::Test {
+ protected:
+  Result<ObjectPtr> Decode(const Object& like, std::string_view value) {
+    return DecodeValue(keys::Object(1, like.key()), value, {&dictionaries_, &cipher_});
+  }
+
+  Cipher cipher_ = Must(Cipher::Make({std::string(32, 'k')}));
+  OneDictionary dictionaries_{TrainOnPods()};
+  std::vector<EncodeOptions> forms_ = {{false, nullptr, nullptr},
+                                       {true, nullptr, nullptr},
+                                       {true, TrainOnPods(), nullptr},
+                                       {true, TrainOnPods(), &cipher_},
+                                       {false, nullptr, &cipher_}};
+};
+
+TEST_F(ValueCodec, GivesBackEveryDocumentInEveryForm) {
+  std::mt19937_64 random(testing::Seed());
+  std::vector<std::string> documents = testing::AwkwardDocuments();
+  for (uint64_t i = 0; i < 50; ++i) documents.push_back(testing::PodJson(i));
+  for (int i = 0; i < 500; ++i) documents.push_back(testing::RandomDocument(random));
+  for (const std::string& document : documents) {
+    const ObjectPtr object = Must(Object::Parse(document, {"v1", "Thing"}));
+    for (const EncodeOptions& form : forms_) {
+      const ObjectPtr read = Must(Decode(*object, Encode(*object, form)));
+      ASSERT_EQ(read->json(), object->json());
+      ASSERT_EQ(read->envelope_bytes(), object->envelope_bytes());
+    }
+  }
+}
+
+TEST_F(ValueCodec, DetectsEveryFlippedBit) {
+  const ObjectPtr object = testing::SmallObject("ns", "a", 7);
+  for (const EncodeOptions& form : forms_) {
+    const std::string value = Encode(*object, form);
+    for (size_t i = 0; i < value.size(); ++i) {
+      for (int bit = 0; bit < 8; ++bit) {
+        std::string damaged = value;
+        damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+        ASSERT_EQ(CodeOf(Decode(*object, damaged)), ErrorCode::kCorruption) << i;
+        ASSERT_FALSE(DecodeHead(keys::Object(1, object->key()), damaged, nullptr));
+      }
+    }
+  }
+}
+
+TEST_F(ValueCodec, DetectsEveryTruncationAndWhatIsAppended) {
+  const ObjectPtr object = testing::Pod(1);
+  for (const EncodeOptions& form : forms_) {
+    const std::string value = Encode(*object, form);
+    for (size_t size = 0; size < value.size(); size += 1 + value.size() / 500) {
+      ASSERT_EQ(CodeOf(Decode(*object, value.substr(0, size))), ErrorCode::kCorruption) << size;
+    }
+    EXPECT_EQ(CodeOf(Decode(*object, value + '\0')), ErrorCode::kCorruption);
+  }
+}
+
+TEST_F(ValueCodec, RefusesARowCopiedToAnotherKey) {
+  const ObjectPtr a = testing::SmallObject("ns", "a", 7), b = testing::SmallObject("ns", "b", 7);
+  for (const EncodeOptions& form : forms_) {
+    const auto moved = Decode(*b, Encode(*a, form));
+    EXPECT_EQ(CodeOf(moved), ErrorCode::kCorruption);
+    EXPECT_NE(moved.error().message.find("1/ns/b"), std::string::npos) << "names the key";
+  }
+}
+
+TEST_F(ValueCodec, ReadsTheHeadWithoutTheRest) {
+  const ObjectPtr pod = testing::Pod(1, 42);
+  const std::string key = keys::Object(1, pod->key());
+  const ValueHead head = Must(DecodeHead(key, Encode(*pod, forms_[2]), nullptr));
+  EXPECT_EQ(head.head.uid, pod->uid());
+  EXPECT_EQ(head.head.resource_version, "42");
+  EXPECT_EQ(head.dictionary, 5U);
+  EXPECT_TRUE(head.compressed);
+  EXPECT_FALSE(head.encrypted);
+  const Cipher rotated = Must(Cipher::Make({std::string(32, 'n'), std::string(32, 'k')}));
+  const std::string sealed = Encode(*pod, forms_[3]);
+  EXPECT_TRUE(Must(DecodeHead(key, sealed, &cipher_)).current_key);
+  EXPECT_FALSE(Must(DecodeHead(key, sealed, &rotated)).current_key);
+  EXPECT_EQ(DictionaryOf(sealed), 5U);
+}
+
+TEST_F(ValueCodec, ADictionaryMakesAPodSmall) {
+  const ObjectPtr pod = testing::Pod(777);
+  const size_t plain = Encode(*pod, forms_[0]).size();
+  const size_t compressed = Encode(*pod, forms_[1]).size();
+  const size_t with_dictionary = Encode(*pod, forms_[2]).size();
+  EXPECT_LT(compressed, plain / 2);
+  EXPECT_LT(with_dictionary, plain / 10);
+}
+
+TEST_F(ValueCodec, NamesWhatIsMissing) {
+  const ObjectPtr pod = testing::Pod(1);
+  const std::string key = keys::Object(1, pod->key());
+  const OneDictionary none(nullptr);
+  const auto without_dictionary = DecodeValue(key, Encode(*pod, forms_[2]), {&none, nullptr});
+  EXPECT_EQ(CodeOf(without_dictionary), ErrorCode::kCorruption);
+  EXPECT_NE(without_dictionary.error().message.find("dictionary"), std::string::npos);
+  const auto without_key = DecodeValue(key, Encode(*pod, forms_[3]), {&dictionaries_, nullptr});
+  EXPECT_EQ(CodeOf(without_key), ErrorCode::kForbidden);
+  const Cipher other = Must(Cipher::Make({std::string(32, 'x')}));
+  EXPECT_EQ(CodeOf(DecodeValue(key, Encode(*pod, forms_[3]), {&dictionaries_, &other})),
+            ErrorCode::kForbidden);
+}
+
+TEST(DictionaryRecord, SurvivesAndIsVerified) {
+  const DictionaryPtr dictionary = TrainOnPods();
+  const std::string record = dictionary->Serialize();
+  const DictionaryPtr read = Must(Dictionary::Parse(5, record));
+  EXPECT_EQ(read->body().bytes(), dictionary->body().bytes());
+  EXPECT_EQ(read->envelope().bytes(), dictionary->envelope().bytes());
+  EXPECT_EQ(read->seen(), 200U);
+  for (size_t i = 0; i < record.size(); i += 97) {
+    std::string damaged = record;
+    damaged[i] = static_cast<char>(damaged[i] ^ 4);
+    EXPECT_EQ(CodeOf(Dictionary::Parse(5, damaged)), ErrorCode::kCorruption) << i;
+    EXPECT_FALSE(Dictionary::Parse(5, record.substr(0, i)));
+  }
+}
+
+TEST(DictionaryTraining, SaysWhenThereIsTooLittleToLearnFrom) {
+  EXPECT_EQ(CodeOf(TrainDictionary(1, 1, {{"a"}, {"b"}})), ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace larder
