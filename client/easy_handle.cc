@@ -140,7 +140,8 @@ void SetTls(const ClientConfig& config, const Credential& credential, Setter& se
   }
 }
 
-void SetConnection(const ClientConfig& config, const ServerUrl& url, Channel channel, Setter& set) {
+void SetConnection(const ClientConfig& config, const ServerUrl& url, const ConnectionUse& use,
+                   Setter& set) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "https");
   set(CURLOPT_FOLLOWLOCATION, 0L);
@@ -155,7 +156,8 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, Channel cha
   set(CURLOPT_TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
   set(CURLOPT_SOCKOPTFUNCTION, &OnSocket);
   set(CURLOPT_BUFFERSIZE, kReceiveBufferBytes);
-  if (channel == Channel::kShared) {
+  if (use.max_age) set(CURLOPT_MAXLIFETIME_CONN, static_cast<long>(use.max_age->count()));
+  if (use.channel == Channel::kShared) {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
     set(CURLOPT_PIPEWAIT, 1L);  // wait for a connection that can be shared rather than open another
   } else {
@@ -186,8 +188,8 @@ void SetMethod(const Request& request, EasyHandle& handle, Setter& set) {
 
 Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, const ServerUrl& url,
                                                    const Request& request,
-                                                   const Credential& credential, Channel channel,
-                                                   Transfer* transfer) {
+                                                   const Credential& credential,
+                                                   const ConnectionUse& use, Transfer* transfer) {
   auto handle = std::make_unique<EasyHandle>();
   handle->curl.reset(curl_easy_init());
   if (handle->curl == nullptr) return MakeError(ErrorCode::kInternal, "libcurl: out of memory");
@@ -211,7 +213,7 @@ Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, c
   LARDER_RETURN_IF_ERROR(SetHeaders(config, url, request, credential, *handle));
 
   Setter set(handle->curl.get());
-  SetConnection(config, url, channel, set);
+  SetConnection(config, url, use, set);
   if (url.scheme == "https") SetTls(config, credential, set);
   SetMethod(request, *handle, set);
   set(CURLOPT_URL, full.c_str());

@@ -47,10 +47,16 @@ enum class Channel {
   kOwn,
 };
 
+struct ConnectionUse {
+  Channel channel = Channel::kShared;
+  // Older connections are not used again.
+  std::optional<std::chrono::seconds> max_age;
+};
+
 Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, const ServerUrl& url,
                                                    const Request& request,
-                                                   const Credential& credential, Channel channel,
-                                                   Transfer* transfer);
+                                                   const Credential& credential,
+                                                   const ConnectionUse& use, Transfer* transfer);
 
 // What a failed transfer means to the caller.
 Error ErrorFromCurl(CURLcode code, const EasyHandle& handle);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "client/credential_source.h"
 #include "client/curl_loop.h"
@@ -18,6 +19,11 @@ namespace {
 constexpr size_t kInflatedPieceBytes = size_t{256} << 10;
 constexpr size_t kMaxErrorBodyBytes = size_t{1} << 20;
 constexpr size_t kMaxPathInLog = 300;
+constexpr std::chrono::hours kLongest{24 * 365};
+// A shorter time-out says more about the request than about the connection. Also, libcurl counts
+// the age of connections in whole seconds.
+constexpr std::chrono::seconds kTellingTimeout{3};
+constexpr std::chrono::minutes kDistrustFor{5};
 
 // Ends the transfer when its owner goes.
 class RunningTransfer {
@@ -121,25 +127,47 @@ class CurlTransport final : public HttpTransport {
   ~CurlTransport() override { loop_->Shutdown(); }
 
   Result<Response> Do(const Request& request, const std::stop_token& stop) override {
-    const Clock::Steady deadline = clock_->Now() + request.timeout;
+    Result<Response> response = DoShared(request, stop);
+    if (!response && response.error().code == ErrorCode::kTimeout &&
+        request.timeout >= kTellingTimeout) {
+      stuck_at_ = clock_->Now().time_since_epoch().count();
+    }
+    return response;
+  }
+
+  Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                           const std::stop_token& stop) override {
+    Clock::Steady deadline;
+    return Start(request, Channel::kOwn, stop, deadline);
+  }
+
+ private:
+  Result<Response> DoShared(const Request& request, const std::stop_token& stop) {
+    Clock::Steady deadline;
     LARDER_ASSIGN_OR_RETURN(auto stream, Start(request, Channel::kShared, stop, deadline));
     LARDER_ASSIGN_OR_RETURN(std::string body, ReadAll(*stream, request.max_response_bytes,
                                                       /*cut=*/false, stop, deadline));
     return Response{stream->status(), stream->headers(), std::move(body), stream->wire_bytes()};
   }
 
-  Result<std::unique_ptr<BodyStream>> Open(const Request& request,
-                                           const std::stop_token& stop) override {
-    return Start(request, Channel::kOwn, stop, clock_->Now() + request.timeout);
+  // How old a shared connection may be to be used again. HTTP/2 connections outlive a request that
+  // timed out on them, also when the server behind is stuck and only its kernel still answers; for
+  // a while after such a time-out only connections made since then are trusted.
+  std::optional<std::chrono::seconds> MaxConnectionAge() const {
+    const Clock::Steady stuck_at{Clock::Steady::duration(stuck_at_)};
+    const auto since = clock_->Now() - stuck_at;
+    if (stuck_at_ == 0 || since > kDistrustFor) return std::nullopt;
+    return std::chrono::floor<std::chrono::seconds>(since) + std::chrono::seconds(1);
   }
 
- private:
   // Sends the request, once more with a new credential after a 401, and returns when it succeeded.
+  // The time that the request may take begins when it is its turn; `deadline` is its end.
   Result<std::unique_ptr<BodyStream>> Start(const Request& request, Channel channel,
-                                            const std::stop_token& stop, Clock::Steady deadline) {
+                                            const std::stop_token& stop, Clock::Steady& deadline) {
     if (!limiter_.Wait(stop)) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
     for (int attempt = 0;; ++attempt) {
       LARDER_ASSIGN_OR_RETURN(const auto credential, credentials_.Get(stop));
+      deadline = clock_->Now() + std::min<std::chrono::milliseconds>(request.timeout, kLongest);
       auto stream = Send(request, *credential, channel, stop, deadline);
       const bool refused = !stream && stream.error().code == ErrorCode::kUnauthorized;
       if (!refused || attempt > 0 || !credentials_.Drop(*credential)) return stream;
@@ -172,8 +200,9 @@ class CurlTransport final : public HttpTransport {
     limits.max_buffer_bytes =
         limits.pausable ? config_.stream_buffer_bytes : request.max_response_bytes;
     auto transfer = std::make_shared<Transfer>(clock_, limits);
-    LARDER_ASSIGN_OR_RETURN(transfer->easy, MakeEasyHandle(config_, url_, request, credential,
-                                                           channel, transfer.get()));
+    LARDER_ASSIGN_OR_RETURN(transfer->easy,
+                            MakeEasyHandle(config_, url_, request, credential,
+                                           {channel, MaxConnectionAge()}, transfer.get()));
     const std::string what = transfer->easy->what;
     auto running = std::make_unique<RunningTransfer>(loop_, std::move(transfer));
     if (auto arrived = (*running)->WaitForHeaders(stop, deadline); !arrived) {
@@ -204,6 +233,8 @@ class CurlTransport final : public HttpTransport {
   Clock* const clock_;
   CredentialSource credentials_;
   QpsLimiter limiter_;
+  // When a request that shares connections last timed out, on clock_; 0: never.
+  std::atomic<Clock::Steady::rep> stuck_at_{0};
 };
 
 }  // namespace

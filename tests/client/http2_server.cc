@@ -38,6 +38,7 @@ nghttp2_nv Header(const char* name, const char* value) {
 struct Http2Connection {
   Http2Server* server;
   SSL* tls;
+  int number;
   nghttp2_session* session = nullptr;
   std::vector<int32_t> waiting;
   std::map<int32_t, size_t> sent;  // bytes of the body, by stream
@@ -60,6 +61,7 @@ struct Http2Connection {
     const bool carries = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     if (!ended || !carries) return 0;
     ++self->server->requests_;
+    if (self->number < self->server->stuck_below_) return 0;
     self->waiting.push_back(frame->hd.stream_id);
     if (static_cast<int>(self->waiting.size()) >= self->server->together_) self->Answer();
     return 0;
@@ -149,11 +151,11 @@ void Http2Server::Accept() {
 }
 
 void Http2Server::Serve(int socket) {
-  ++connections_;
+  const int number = connections_++;
   SSL* tls = SSL_new(tls_.get());
   SSL_set_fd(tls, socket);
   if (SSL_accept(tls) == 1) {
-    Http2Connection connection{this, tls, nullptr, {}, {}};
+    Http2Connection connection{this, tls, number, nullptr, {}, {}};
     connection.Run(socket);
   }
   SSL_free(tls);

@@ -23,6 +23,8 @@ class Http2Server {
   ~Http2Server();
 
   ClientConfig Config() const;
+  // Connections that are open when it is called get no answers any more.
+  void GetStuck() { stuck_below_ = connections_.load(); }
   int connections() const { return connections_; }
   int requests() const { return requests_; }
 
@@ -42,6 +44,7 @@ class Http2Server {
   std::atomic<bool> stopping_{false};
   std::atomic<int> connections_{0};
   std::atomic<int> requests_{0};
+  std::atomic<int> stuck_below_{0};
   std::vector<std::jthread> serving_;  // the acceptor's
   std::jthread acceptor_;
 };

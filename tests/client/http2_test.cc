@@ -61,5 +61,27 @@ TEST(Http2, BodiesAreSentAndGivenUpRequestsLeaveTheConnectionUsable) {
   EXPECT_EQ(server.connections(), 1);
 }
 
+TEST(Http2, AConnectionThatIsStuckIsNotUsedForEver) {
+  const Authority authority("test authority");
+  Http2Server server(authority.SignServer(), 1, "{}");
+  ClientConfig config = server.Config();
+  config.ca_data = authority.Pem();
+  const auto transport = *MakeTransport(config);
+  Request request;
+  request.path = "/api/v1/pods";
+  request.timeout = 3s;
+  ASSERT_TRUE(transport->Do(request, {}));
+  server.GetStuck();
+  const auto stuck = transport->Do(request, {});
+  ASSERT_FALSE(stuck);
+  EXPECT_EQ(stuck.error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(server.connections(), 1);
+  for (int i = 0; i < 5; ++i) {
+    const auto again = transport->Do(request, {});
+    ASSERT_TRUE(again) << again.error().message;
+  }
+  EXPECT_EQ(server.connections(), 2);
+}
+
 }  // namespace
 }  // namespace larder

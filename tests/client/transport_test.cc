@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <mutex>
 #include <thread>
@@ -331,6 +334,45 @@ TEST_F(TransportTest, GoesThroughTheProxyThatWasNamed) {
   const auto response = Connect(config)->Do(Get("/x"), {});
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, R"({"from":"proxy"})");
+}
+
+TEST_F(TransportTest, TheProxysPasswordStaysOutOfMessages) {
+  const LogCapture log;
+  ClientConfig config = ForUrl("https://host.invalid");
+  config.proxy_url = std::string("http://user:") + kCanary + "@127.0.0.1:1";
+  const auto response = Connect(config)->Do(Get("/x"), {});
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(response.error().message, Not(HasSubstr(kCanary)));
+  EXPECT_THAT(log.text(), Not(HasSubstr(kCanary)));
+}
+
+// A dead peer must be noticed in under a minute; here what asks the kernel to do so.
+TEST_F(TransportTest, SocketsNoticeADeadPeer) {
+  Serve(200, "{}");
+  const auto transport = Connect(server_.Config());
+  ASSERT_TRUE(transport->Do(Get("/x"), {}));
+  int found = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin_family != AF_INET || ntohs(peer.sin_port) != server_.port()) continue;
+    ++found;
+    const auto option = [fd](int level, int name) {
+      int value = 0;
+      socklen_t value_size = sizeof value;
+      EXPECT_EQ(::getsockopt(fd, level, name, &value, &value_size), 0);
+      return value;
+    };
+    EXPECT_NE(option(SOL_SOCKET, SO_KEEPALIVE), 0);
+    EXPECT_LT(option(IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT),
+              60);
+    EXPECT_GT(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    EXPECT_LT(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 60'000);
+  }
+  EXPECT_EQ(found, 1);
 }
 
 }  // namespace
