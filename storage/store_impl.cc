@@ -54,7 +54,9 @@ Store::Impl::~Impl() {
   }
   dictionaries_.Stop();
   // A clean close leaves nothing to a later sync.
-  if (database_ && writable() && unsynced_.load()) (void)Sync();
+  // After a failed write there is nothing to sync: RocksDB refuses, and a build with assertions
+  // aborts.
+  if (database_ && writable() && unsynced_.load() && !failed_.load()) (void)Sync();
 }
 
 Result<void> Store::Impl::Open() {

@@ -70,6 +70,9 @@ class Controller {
       return MakeError(ErrorCode::kUnavailable, "the controller ended before its work was done");
     }
     last_ = Json::parse(*line, nullptr, /*allow_exceptions=*/false);
+    if (last_.value("event", "") == "error") {
+      return MakeError(ErrorCode::kIo, "{}", last_.value("message", ""));
+    }
     return {};
   }
   // Until everything up to a version is stored, and nothing is pending.
@@ -147,9 +150,10 @@ class Demo {
   // Ready when it has caught up with the newest change of a pod.
   Result<std::unique_ptr<Controller>> StartController() {
     LARDER_ASSIGN_OR_RETURN(const uint64_t newest, NewestVersion());
-    return Controller::Start({"demo-worker", "--store", store_, "--server", cluster_->url(),
-                              "--journal", journal_, "--until-version", std::to_string(newest)},
-                             stop_);
+    return Controller::Start(
+        {"--log-level", "off", "demo-worker", "--store", store_, "--server", cluster_->url(),
+         "--journal", journal_, "--until-version", std::to_string(newest)},
+        stop_);
   }
 
   Result<void> FirstStart() {

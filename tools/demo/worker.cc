@@ -63,7 +63,7 @@ class Worker {
           enqueue(change.current()->key().ToString(), 0);
         }));
     informer_->Start();
-    LARDER_RETURN_IF_ERROR(informer_->WaitForSync(Clock::Steady::max(), stop));
+    LARDER_RETURN_IF_ERROR(WaitForSync(stop));
     if (!options_.until_version.empty()) {
       LARDER_RETURN_IF_ERROR(
           informer_->WaitUntil(options_.until_version, Clock::Steady::max(), stop));
@@ -73,7 +73,10 @@ class Worker {
     for (int i = 0; i < options_.workers; ++i) {
       workers.emplace_back([this](const std::stop_token& end) { Work(end); });
     }
-    while (RealClock()->SleepFor(std::chrono::milliseconds(100), stop)) Report("progress");
+    while (RealClock()->SleepFor(std::chrono::milliseconds(100), stop)) {
+      LARDER_RETURN_IF_ERROR(store_->Health());
+      Report("progress");
+    }
     queue_->ShutDown();
     for (std::jthread& worker : workers) worker.request_stop();
     workers.clear();
@@ -83,6 +86,16 @@ class Worker {
   }
 
  private:
+  // A real controller waits for room on a full disk and goes on; a demo says so and ends.
+  Result<void> WaitForSync(const std::stop_token& stop) {
+    for (;;) {
+      auto synced =
+          informer_->WaitForSync(RealClock()->Now() + std::chrono::milliseconds(200), stop);
+      if (synced || synced.error().code != ErrorCode::kTimeout) return synced;
+      LARDER_RETURN_IF_ERROR(store_->Health());
+    }
+  }
+
   void Work(const std::stop_token& stop) {
     while (const auto item = queue_->Get(stop)) {
       if (auto outcome = Reconcile(*item); outcome) {
@@ -130,11 +143,16 @@ class Worker {
 }  // namespace
 
 int RunWorker(const WorkerOptions& options, const std::stop_token& stop) {
-  auto journal = Journal::Open(options.journal);
-  if (!journal) return Fail(journal.error());
-  Worker worker(options, *std::move(journal));
-  if (auto outcome = worker.Run(stop); !outcome) return Fail(outcome.error());
-  return kOk;
+  Result<void> outcome;
+  if (auto journal = Journal::Open(options.journal)) {
+    outcome = Worker(options, *std::move(journal)).Run(stop);
+  } else {
+    outcome = tl::unexpected(journal.error());
+  }
+  if (outcome || stop.stop_requested()) return kOk;
+  // For the demo, which says it in its own name.
+  Say({{"event", "error"}, {"message", outcome.error().message}});
+  return kUnusable;
 }
 
 }  // namespace larder::tools
