@@ -5,10 +5,10 @@
 // than 16 KiB in list_stall_timeout) is kTimeout; the time that the caller takes between calls does
 // not count.
 //
-//   LARDER_ASSIGN_OR_RETURN(auto reader, ListReader::Open(transport, request, options, clock,
-//   recorder, stop)); for (;;) {
-//     LARDER_ASSIGN_OR_RETURN(std::optional<ListReader::Entry> entry, reader->Next(stop));
-//     if (!entry) break;   // the list is whole: reader->head()
+//   auto reader = ListReader::Open(transport, request, options, clock, recorder, stop);
+//   for (;;) {
+//     LARDER_ASSIGN_OR_RETURN(std::optional<ListReader::Entry> entry, (*reader)->Next(stop));
+//     if (!entry) break;   // the list is whole: (*reader)->head()
 //   }
 //
 // Not thread-safe. An entry is valid until the next call.

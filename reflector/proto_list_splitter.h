@@ -10,8 +10,9 @@
 // that is too large.
 //
 //   splitter.Feed(piece);
-//   while (auto step = splitter.Next(); step && *step == ProtoListSplitter::Step::kItem)
-//   Use(splitter.item());
+//   for (auto step = splitter.Next(); step && *step == Step::kItem; step = splitter.Next()) {
+//     Use(splitter.item());
+//   }
 //
 // Not thread-safe. An item is valid until the next call.
 #pragma once

@@ -1,10 +1,9 @@
 #include "reflector/reflector.h"
 
-#include <spdlog/spdlog.h>
-
-#include <algorithm>
 #include <random>
 #include <utility>
+
+#include "reflector/reflector_machine.h"
 
 namespace larder {
 namespace {
@@ -45,238 +44,23 @@ Result<std::unique_ptr<Reflector>> Reflector::Create(ReflectorOptions options,
   }
   LARDER_ASSIGN_OR_RETURN(ShardSelector shard, ShardSelector::Parse(options.shard_selector));
   const uint64_t seed = options.random_seed != 0 ? options.random_seed : std::random_device{}();
-  return std::unique_ptr<Reflector>(
-      new Reflector(WithDefaults(std::move(options)), std::move(shard), seed, transport, target));
+  return std::unique_ptr<Reflector>(new Reflector(std::make_unique<ReflectorMachine>(
+      WithDefaults(std::move(options)), std::move(shard), seed, transport, target)));
 }
 
-Reflector::Reflector(ReflectorOptions options, ShardSelector shard, uint64_t seed,
-                     HttpTransport* transport, Target* target)
-    : options_(std::move(options)),
-      shard_(std::move(shard)),
-      clock_(options_.clock),
-      transport_(*transport),
-      target_(target),
-      recorder_(options_.name, clock_, options_.registry),
-      requests_(options_, seed),
-      lister_(options_, clock_, transport, &target_, &recorder_, &requests_, &shard_),
-      backoff_(options_.backoff, seed + 1) {}
+Reflector::Reflector(std::unique_ptr<ReflectorMachine> machine) : machine_(std::move(machine)) {}
 
-Reflector::Outcome Reflector::Run(const std::stop_token& stop) {
-  std::stop_callback on_stop(stop, [this] { Interrupt(); });
-  State state = State::kStarting;
-  for (;;) {
-    // First the token, then the look at stop and pause: whoever asks for one of them either is seen
-    // here or finds this token.
-    token_ = FreshToken();
-    if (stop.stop_requested()) {
-      stream_.reset();
-      recorder_.State(State::kStopped);
-      return Outcome::kStopped;
-    }
-    if (WaitWhilePaused(stop)) {
-      state = State::kStarting;
-      continue;
-    }
-    recorder_.State(state);
-    state = Step(state);
-    if (state == State::kAnotherCluster) {
-      recorder_.State(state);
-      return Outcome::kAnotherCluster;
-    }
-  }
-}
+Reflector::~Reflector() = default;
 
-Reflector::State Reflector::Step(State state) {
-  switch (state) {
-    case State::kStarting:
-      return Start();
-    case State::kChecking:
-      return Check();
-    case State::kListing:
-      return List();
-    case State::kStreamingList:
-      return StreamList();
-    case State::kRelisting:
-      return Relist();
-    case State::kWatching:
-      return Watch();
-    case State::kBackingOff:
-      return BackOff();
-    default:
-      return State::kStarting;
-  }
-}
+Reflector::Outcome Reflector::Run(const std::stop_token& stop) { return machine_->Run(stop); }
 
-Reflector::State Reflector::Start() {
-  stream_.reset();
-  Result<Target::Position> position = target_.Start();
-  if (!position) {
-    target_.TakeFailed();
-    return Fail(position.error(), State::kStarting, "target");
-  }
-  cursor_ = position->resource_version;
-  cluster_uid_ = position->cluster_uid;
-  list_unfinished_ = position->list_unfinished;
-  too_large_ = gone_ = 0;
-  if (!cursor_.empty()) recorder_.Version(cursor_);
-  if (cursor_.empty() && cluster_uid_.empty()) return AfterChecks();
-  return State::kChecking;
-}
+void Reflector::Pause() { machine_->Pause(); }
 
-Reflector::State Reflector::Check() {
-  if (!cluster_uid_.empty()) {
-    const Result<bool> same = SameCluster();
-    if (!same) return Fail(same.error(), State::kChecking, larder::ToString(same.error().code));
-    if (!*same) return State::kAnotherCluster;
-  }
-  if (cursor_.empty()) return AfterChecks();
-  const Result<std::string> current = CurrentVersion();
-  if (!current)
-    return Fail(current.error(), State::kChecking, larder::ToString(current.error().code));
-  const std::optional<int> order = CompareResourceVersions(*current, cursor_);
-  if (order && *order >= 0) return AfterChecks();
-  spdlog::warn(
-      "{}: the server is at version {}, which is lower than the stored {}: it lost its newest "
-      "state "
-      "(restored from a backup?); listing anew",
-      options_.name, *current, cursor_);
-  recorder_.Restart("rewound");
-  return BeginListing("rewound", "");
-}
+void Reflector::Resume() { machine_->Resume(); }
 
-Reflector::State Reflector::AfterChecks() {
-  if (cursor_.empty()) return BeginListing("first", options_.first_list_from_cache ? "0" : "");
-  if (!list_unfinished_) return State::kWatching;
-  list_why_ = "unfinished";
-  list_version_ = cursor_;
-  return State::kRelisting;
-}
+ReflectorStatus Reflector::Status() const { return machine_->Status(); }
 
-Result<bool> Reflector::SameCluster() {
-  const Result<std::string> uid = FetchClusterUid(transport_, token_);
-  if (!uid) {
-    const ErrorCode code = uid.error().code;
-    if (code != ErrorCode::kForbidden && code != ErrorCode::kNotFound) {
-      return tl::unexpected(uid.error());
-    }
-    if (!std::exchange(check_skipped_logged_, true)) {
-      spdlog::warn("{}: cannot check that this is still the same cluster ({}); going on without",
-                   options_.name, uid.error().ToString());
-    }
-    return true;
-  }
-  if (*uid == cluster_uid_) return true;
-  const Error error{
-      ErrorCode::kConflict,
-      fmt::format("another cluster: the stored objects came from {}, this server is {}",
-                  cluster_uid_, *uid),
-      {},
-      {}};
-  spdlog::error("{}: {}", options_.name, error.message);
-  recorder_.Failed(error);
-  return false;
-}
-
-Result<std::string> Reflector::CurrentVersion() {
-  const Request request = requests_.CurrentVersion();
-  LARDER_ASSIGN_OR_RETURN(const std::string version, VersionOf(request));
-  if (!CompareResourceVersions(version, version)) {
-    return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'", version);
-  }
-  return version;
-}
-
-Result<std::string> Reflector::VersionOf(const Request& request) {
-  const auto skip = [](std::string_view, const ListHead&) -> Result<void> { return {}; };
-  // Over the shared connection: no handshake.
-  const Result<Response> response = transport_.Do(request, token_);
-  if (response) {
-    recorder_.Bytes(response->wire_bytes, response->body.size());
-    LARDER_ASSIGN_OR_RETURN(const ListHead head, SplitList(response->body, options_, skip));
-    return head.resource_version;
-  }
-  if (response.error().code != ErrorCode::kProtocol) return tl::unexpected(response.error());
-  // A server that does not know limit=1 sends the whole list, perhaps more than fits in memory; its
-  // version stands at the beginning.
-  LARDER_ASSIGN_OR_RETURN(const auto reader, ListReader::Open(transport_, request, options_, clock_,
-                                                              recorder_, token_));
-  for (bool more = true; more && reader->head().resource_version.empty();) {
-    LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader->Next(token_));
-    more = entry.has_value();
-  }
-  return reader->head().resource_version;
-}
-
-Reflector::State Reflector::Fail(const Error& error, State next, std::string_view reason) {
-  if (error.code == ErrorCode::kCancelled && token_.stop_requested()) return next;
-  std::chrono::milliseconds wait = backoff_.Next(clock_->Now());
-  if (error.retry_after) {
-    wait = std::max(wait, std::min(*error.retry_after, options_.max_retry_after));
-  }
-  recorder_.Failed(error);
-  recorder_.Restart(reason);
-  spdlog::warn("{}: {}; again in {} ms ({})", options_.name, error.ToString(), wait.count(),
-               larder::ToString(next));
-  return WaitThen(next, wait);
-}
-
-Reflector::State Reflector::WaitThen(State next, std::chrono::milliseconds wait) {
-  stream_.reset();
-  after_backoff_ = next;
-  backoff_until_ = clock_->Now() + wait;
-  return State::kBackingOff;
-}
-
-Reflector::State Reflector::BackOff() {
-  std::unique_lock lock(mutex_);
-  while (clock_->Now() < backoff_until_) {
-    if (!clock_->WaitUntil(lock, changed_, backoff_until_, token_)) break;
-  }
-  return after_backoff_;
-}
-
-std::stop_token Reflector::FreshToken() {
-  std::lock_guard lock(mutex_);
-  if (interrupt_.stop_requested()) interrupt_ = std::stop_source();
-  return interrupt_.get_token();
-}
-
-void Reflector::Interrupt() {
-  std::stop_source current;
-  {
-    std::lock_guard lock(mutex_);
-    current = interrupt_;
-  }
-  // Outside the lock: this runs other people's callbacks.
-  current.request_stop();
-}
-
-void Reflector::Pause() {
-  {
-    std::lock_guard lock(mutex_);
-    paused_ = true;
-  }
-  Interrupt();
-}
-
-void Reflector::Resume() {
-  {
-    std::lock_guard lock(mutex_);
-    paused_ = false;
-  }
-  changed_.notify_all();
-}
-
-bool Reflector::WaitWhilePaused(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  if (!paused_) return false;
-  stream_.reset();
-  recorder_.State(State::kPaused);
-  recorder_.Restart("paused");
-  while (paused_ && clock_->WaitUntil(lock, changed_, Clock::Steady::max(), stop)) {
-  }
-  return true;
-}
+const ReflectorOptions& Reflector::options() const { return machine_->options(); }
 
 Result<std::string> FetchClusterUid(HttpTransport& transport, const std::stop_token& stop) {
   const ReflectorOptions defaults;

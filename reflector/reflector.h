@@ -26,33 +26,24 @@
 // Thread safety: Run() on one thread; Pause, Resume and Status on any. Durability is the target's.
 // The transport and the target must outlive it.
 //
-//   LARDER_ASSIGN_OR_RETURN(auto reflector, Reflector::Create({.resource = pods}, transport,
-//   &target)); std::jthread thread([&](std::stop_token stop) { reflector->Run(stop); });
-//   reflector->Status().state;
+//   auto reflector = Reflector::Create({.resource = pods}, transport, &target);
+//   std::jthread thread([&](std::stop_token stop) { (*reflector)->Run(stop); });
+//   (*reflector)->Status().state;
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
-#include <string_view>
 
+#include "base/error.h"
 #include "client/transport.h"
-#include "reflector/backoff.h"
-#include "reflector/guarded_target.h"
-#include "reflector/lister.h"
-#include "reflector/recorder.h"
 #include "reflector/reflector_options.h"
 #include "reflector/reflector_status.h"
-#include "reflector/requests.h"
-#include "reflector/shard_selector.h"
 #include "reflector/target.h"
-#include "reflector/watch_stream.h"
 
 namespace larder {
+
+class ReflectorMachine;
 
 class Reflector {
  public:
@@ -65,6 +56,7 @@ class Reflector {
   // kInvalidArgument for options that cannot work.
   static Result<std::unique_ptr<Reflector>> Create(ReflectorOptions options,
                                                    HttpTransport* transport, Target* target);
+  ~Reflector();
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
 
@@ -76,88 +68,13 @@ class Reflector {
   void Pause();
   void Resume();
 
-  ReflectorStatus Status() const { return recorder_.Snapshot(); }
-  const ReflectorOptions& options() const { return options_; }
+  ReflectorStatus Status() const;
+  const ReflectorOptions& options() const;
 
  private:
-  using State = ReflectorState;
+  explicit Reflector(std::unique_ptr<ReflectorMachine> machine);
 
-  Reflector(ReflectorOptions options, ShardSelector shard, uint64_t seed, HttpTransport* transport,
-            Target* target);
-
-  // One step of the machine: does what the state says and returns the next one.
-  State Step(State state);
-  State Start();
-  State Check();
-  State List();
-  State StreamList();
-  State Relist();
-  State Watch();
-  State BackOff();
-
-  // Checking.
-  Result<bool> SameCluster();
-  Result<std::string> CurrentVersion();
-  Result<std::string> VersionOf(const Request& request);
-  State AfterChecks();
-
-  // Listing.
-  State BeginListing(std::string why, std::string version);
-  State ListDone(const std::string& version);
-  State ListFailed(const Error& error, State again);
-  Result<std::optional<std::string>> ReadInitialEvents();
-  Result<void> TakeInitialEvent(const WatchEvent& event);
-  FirstSync Strategy() const;
-  bool NextStrategy();
-  State ListState() const;
-
-  // Watching.
-  enum class Heard { kFine, kRewound };
-  Result<void> OpenWatch();
-  Result<Heard> TakeEvent(const WatchEvent& event);
-  Result<Heard> TakeBookmark(std::string_view json);
-  Result<void> TakeObject(const WatchEvent& event);
-  State WatchClosed();
-  State WatchFailed(const Error& error);
-
-  // Failing and waiting.
-  State Fail(const Error& error, State next, std::string_view reason);
-  State WaitThen(State next, std::chrono::milliseconds wait);
-  std::stop_token FreshToken();
-  void Interrupt();
-  bool WaitWhilePaused(const std::stop_token& stop);
-
-  const ReflectorOptions options_;
-  const ShardSelector shard_;
-  Clock* const clock_;
-  HttpTransport& transport_;
-  GuardedTarget target_;
-  Recorder recorder_;
-  Requests requests_;
-  ListRequester lister_;
-  Backoff backoff_;
-
-  // Only Run()'s thread touches these.
-  std::stop_token token_;           // of the current step: stop or pause
-  std::string cursor_;              // watch from here
-  std::string cluster_uid_;         // what the target was filled from; empty: not known
-  bool list_unfinished_ = false;    // the target was left in the middle of a list
-  std::string list_why_;            // of the list that is due
-  std::string list_version_;        // and at which version
-  size_t strategy_ = 0;             // which of the ways to list is being tried
-  size_t strategies_declined_ = 0;  // in a row
-  int list_failures_ = 0;           // in a row, with this strategy
-  int too_large_ = 0;               // answers "version too large" in a row
-  int gone_ = 0;                    // expired versions in a row, with no event between
-  bool check_skipped_logged_ = false;
-  std::unique_ptr<WatchStream> stream_;
-  State after_backoff_ = State::kStarting;
-  Clock::Steady backoff_until_;
-
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool paused_ = false;         // guarded by mutex_
-  std::stop_source interrupt_;  // guarded by mutex_
+  const std::unique_ptr<ReflectorMachine> machine_;
 };
 
 // The UID of namespace kube-system: what names a cluster. For owners that open a collection.

@@ -5,9 +5,9 @@
 // kUnavailable when the connection broke or the stream ended in mid-line (that event will come
 // again); kProtocol for a line that is not an event.
 //
-//   LARDER_ASSIGN_OR_RETURN(auto stream, WatchStream::Open(transport, request, options, clock,
-//   recorder, stop)); auto event = stream->Next(stop, deadline);   // nullopt: the server closed it
-//   properly
+//   auto stream = WatchStream::Open(transport, request, options, clock, recorder, stop);
+//   auto event = (*stream)->Next(stop, deadline);
+//   if (event && !*event) ...   // the server closed it properly
 //
 // Not thread-safe. An event is valid until the next call. Destroying it ends the transfer.
 #pragma once

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "reflector/reflector.h"
+#include "reflector/shard_selector.h"
 #include "tests/reflector/mirror_target.h"
 
 namespace larder {
@@ -318,6 +319,7 @@ TEST_F(SimulatorTest, RecoversFromEveryFault) {
       {.type = FaultType::kContentType, .verb = "watch", .times = 1, .content_type = "text/html"},
       {.type = FaultType::kHttpGone, .verb = "watch", .times = 2},
       {.type = FaultType::kVersion, .verb = "watch", .times = 1, .mode = "empty"},
+      {.type = FaultType::kVersion, .verb = "watch", .times = 1, .mode = "duplicate"},
   };
   MirrorTarget target(simulator_->ClusterUid());
   Run(&target);
@@ -348,6 +350,28 @@ TEST_F(SimulatorTest, AnEndlessListIsRefusedWithinItsBuffersAndStopsAtOnce) {
   EXPECT_TRUE(WaitForError(ErrorCode::kProtocol));
   EXPECT_TRUE(target.Cursor().empty());
   EXPECT_LT(Stop(), std::chrono::seconds(2));
+}
+
+// A server that lied about its version leaves a cursor in the future, at which a watch hears
+// nothing and gets no error.
+TEST_F(SimulatorTest, ACursorInTheFutureIsNoticedByItsSilence) {
+  options_.silent_timeout = std::chrono::milliseconds(500);
+  MirrorTarget target(simulator_->ClusterUid());
+  Run(&target);
+  ASSERT_TRUE(Equal(target));
+  Fault lie{.type = FaultType::kVersion, .resource = "pods", .verb = "watch", .times = 1};
+  lie.mode = "future";
+  simulator_->AddFault(lie);
+  simulator_->DropConnections();
+  Change(5, 1);
+  for (int i = 0; i < 2000 && reflector_->Status().resource_version.size() < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  simulator_->ClearFaults();
+  simulator_->DropConnections();
+  Change(5, 2);
+  EXPECT_TRUE(Equal(target));
+  EXPECT_GE(reflector_->Status().restarts["rewound"], 1U);
 }
 
 TEST_F(SimulatorTest, AStalledWatchIsNoticedAndStopsAtOnce) {

@@ -1,4 +1,4 @@
-#include "reflector/lister.h"
+#include "reflector/list_requester.h"
 
 #include <simdjson.h>
 
@@ -92,7 +92,8 @@ Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::s
   return Finish(job, first);
 }
 
-Result<ListRequester::Outcome> ListRequester::Differential(const Job& job, const std::stop_token& stop) {
+Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
+                                                           const std::stop_token& stop) {
   auto reader = Open(requests_.ListMetadata(job.version), stop);
   if (!reader && reader.error().code == ErrorCode::kUnsupported) return Outcome{End::kTooMuch, {}};
   if (!reader) return tl::unexpected(std::move(reader).error());
@@ -116,7 +117,7 @@ Result<ListRequester::Outcome> ListRequester::Differential(const Job& job, const
 }
 
 Result<std::unique_ptr<ListReader>> ListRequester::Open(const Request& request,
-                                                 const std::stop_token& stop) {
+                                                        const std::stop_token& stop) {
   in_body_ = false;
   auto reader = ListReader::Open(transport_, request, options_, clock_, recorder_, stop);
   in_body_ = reader.has_value();
@@ -142,7 +143,8 @@ Result<void> ListRequester::TakeItem(std::string_view json, const ListHead& head
   return target_.ListItem(std::move(object));
 }
 
-Result<ListRequester::Compared> ListRequester::Compare(ListReader& reader, const std::stop_token& stop) {
+Result<ListRequester::Compared> ListRequester::Compare(ListReader& reader,
+                                                       const std::stop_token& stop) {
   Compared compared;
   while (!compared.too_much) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
@@ -188,7 +190,7 @@ Result<void> ListRequester::CompareOne(const ItemHead& item, Compared& compared)
 }
 
 Result<bool> ListRequester::FetchDiffering(const std::vector<ObjectKey>& keys,
-                                    const std::stop_token& stop) {
+                                           const std::stop_token& stop) {
   const Clock::Steady start = clock_->Now();
   size_t done = 0;
   bool too_slow = false;

@@ -48,8 +48,9 @@ class ListRequester {
     std::string version;
   };
 
-  ListRequester(const ReflectorOptions& options, Clock* clock, HttpTransport* transport, Target* target,
-         Recorder* recorder, const Requests* requests, const ShardSelector* shard)
+  ListRequester(const ReflectorOptions& options, Clock* clock, HttpTransport* transport,
+                Target* target, Recorder* recorder, const Requests* requests,
+                const ShardSelector* shard)
       : options_(options),
         clock_(clock),
         transport_(*transport),

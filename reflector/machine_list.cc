@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "reflector/reflector.h"
+#include "reflector/reflector_machine.h"
 
 namespace larder {
 namespace {
@@ -30,26 +30,28 @@ constexpr std::chrono::seconds kTooLargeWait(1);
 
 }  // namespace
 
-FirstSync Reflector::Strategy() const { return StrategyOrder(options_.first_sync)[strategy_]; }
+FirstSync ReflectorMachine::Strategy() const {
+  return StrategyOrder(options_.first_sync)[strategy_];
+}
 
 // Goes on to the next way to list; false when all were tried in a row.
-bool Reflector::NextStrategy() {
+bool ReflectorMachine::NextStrategy() {
   strategy_ = (strategy_ + 1) % StrategyOrder(options_.first_sync).size();
   list_failures_ = 0;
   return ++strategies_declined_ % StrategyOrder(options_.first_sync).size() != 0;
 }
 
-Reflector::State Reflector::ListState() const {
+ReflectorMachine::State ReflectorMachine::ListState() const {
   return Strategy() == FirstSync::kWatchList ? State::kStreamingList : State::kListing;
 }
 
-Reflector::State Reflector::BeginListing(std::string why, std::string version) {
+ReflectorMachine::State ReflectorMachine::BeginListing(std::string why, std::string version) {
   list_why_ = std::move(why);
   list_version_ = std::move(version);
   return ListState();
 }
 
-Reflector::State Reflector::List() {
+ReflectorMachine::State ReflectorMachine::List() {
   const ListRequester::Job job{list_why_, list_version_, cursor_};
   const Result<ListRequester::Outcome> outcome =
       Strategy() == FirstSync::kPagedList ? lister_.Paged(job, token_) : lister_.Full(job, token_);
@@ -58,7 +60,7 @@ Reflector::State Reflector::List() {
   return ListDone(outcome->version);
 }
 
-Reflector::State Reflector::Relist() {
+ReflectorMachine::State ReflectorMachine::Relist() {
   const Result<ListRequester::Outcome> outcome =
       lister_.Differential({list_why_, list_version_, cursor_}, token_);
   if (!outcome) return ListFailed(outcome.error(), State::kRelisting);
@@ -74,7 +76,7 @@ Reflector::State Reflector::Relist() {
   return BeginListing(list_why_, list_version_);
 }
 
-Reflector::State Reflector::ListDone(const std::string& version) {
+ReflectorMachine::State ReflectorMachine::ListDone(const std::string& version) {
   spdlog::info("{}: listed ({}) at version {}", options_.name, list_why_, version);
   cursor_ = version;
   list_unfinished_ = false;
@@ -85,7 +87,7 @@ Reflector::State Reflector::ListDone(const std::string& version) {
   return State::kWatching;
 }
 
-Reflector::State Reflector::ListFailed(const Error& error, State again) {
+ReflectorMachine::State ReflectorMachine::ListFailed(const Error& error, State again) {
   stream_.reset();
   if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
   const std::string_view reason = larder::ToString(error.code);
@@ -127,7 +129,7 @@ Reflector::State Reflector::ListFailed(const Error& error, State again) {
   return Fail(error, ListState(), reason);
 }
 
-Reflector::State Reflector::StreamList() {
+ReflectorMachine::State ReflectorMachine::StreamList() {
   Result<std::unique_ptr<WatchStream>> stream =
       WatchStream::Open(transport_, requests_.WatchList(), options_, clock_, recorder_, token_);
   if (!stream) return ListFailed(stream.error(), State::kStreamingList);
@@ -155,7 +157,7 @@ Reflector::State Reflector::StreamList() {
 }
 
 // The version of the bookmark that ends the initial events; nullopt when it will not come.
-Result<std::optional<std::string>> Reflector::ReadInitialEvents() {
+Result<std::optional<std::string>> ReflectorMachine::ReadInitialEvents() {
   LARDER_RETURN_IF_ERROR(target_.BeginList(list_why_));
   for (;;) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<WatchEvent> event,
@@ -188,7 +190,7 @@ Result<std::optional<std::string>> Reflector::ReadInitialEvents() {
 
 // Initial events are not in the order of versions, so none of them moves the cursor: they are items
 // of a list.
-Result<void> Reflector::TakeInitialEvent(const WatchEvent& event) {
+Result<void> ReflectorMachine::TakeInitialEvent(const WatchEvent& event) {
   switch (event.type) {
     case WatchEvent::Type::kError:
       return tl::unexpected(ErrorFromStatus(event.object));

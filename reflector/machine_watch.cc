@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "reflector/reflector.h"
+#include "reflector/reflector_machine.h"
 
 namespace larder {
 namespace {
@@ -23,7 +23,7 @@ EventType ToEventType(WatchEvent::Type type) {
 
 }  // namespace
 
-Reflector::State Reflector::Watch() {
+ReflectorMachine::State ReflectorMachine::Watch() {
   if (!stream_) {
     const Result<void> opened = OpenWatch();
     if (!opened) return WatchFailed(opened.error());
@@ -54,7 +54,7 @@ Reflector::State Reflector::Watch() {
   }
 }
 
-Result<void> Reflector::OpenWatch() {
+Result<void> ReflectorMachine::OpenWatch() {
   LARDER_ASSIGN_OR_RETURN(stream_, WatchStream::Open(transport_, requests_.Watch(cursor_), options_,
                                                      clock_, recorder_, token_));
   recorder_.WatchOpened();
@@ -63,7 +63,7 @@ Result<void> Reflector::OpenWatch() {
   return {};
 }
 
-Result<Reflector::Heard> Reflector::TakeEvent(const WatchEvent& event) {
+Result<ReflectorMachine::Heard> ReflectorMachine::TakeEvent(const WatchEvent& event) {
   recorder_.Event(event.type);
   switch (event.type) {
     case WatchEvent::Type::kError:
@@ -77,7 +77,7 @@ Result<Reflector::Heard> Reflector::TakeEvent(const WatchEvent& event) {
   return Heard::kFine;
 }
 
-Result<Reflector::Heard> Reflector::TakeBookmark(std::string_view json) {
+Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view json) {
   LARDER_ASSIGN_OR_RETURN(const Bookmark bookmark, ParseBookmark(json));
   const std::optional<int> order = CompareResourceVersions(bookmark.resource_version, cursor_);
   if (!order) {
@@ -97,7 +97,7 @@ Result<Reflector::Heard> Reflector::TakeBookmark(std::string_view json) {
   return Heard::kFine;
 }
 
-Result<void> Reflector::TakeObject(const WatchEvent& event) {
+Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
   LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse(event.object, lister_.DefaultType()));
   const std::string version(object->resource_version());
   if (shard_.Matches(object->ns(), object->uid())) {
@@ -112,7 +112,7 @@ Result<void> Reflector::TakeObject(const WatchEvent& event) {
   return {};
 }
 
-Reflector::State Reflector::WatchClosed() {
+ReflectorMachine::State ReflectorMachine::WatchClosed() {
   const bool too_short =
       !stream_->heard() && clock_->Now() - stream_->opened_at() < options_.short_watch;
   stream_.reset();
@@ -124,7 +124,7 @@ Reflector::State Reflector::WatchClosed() {
   return State::kWatching;
 }
 
-Reflector::State Reflector::WatchFailed(const Error& error) {
+ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
   stream_.reset();
   if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
   const std::string_view reason = larder::ToString(error.code);
