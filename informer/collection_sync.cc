@@ -293,8 +293,9 @@ Result<void> CollectionSync::StageDelta(Indexer::Writer& writer, const Delta& de
   Expect expect = Expect::kOlder;
   if (delta.in_list && !compare_) expect = Expect::kAny;
   if (delta.in_list && !rows_may_exist_) expect = Expect::kAbsent;
-  LARDER_ASSIGN_OR_RETURN(Indexer::Change change,
-                          writer.Upsert(delta.object, {delta.key, delta.encoded}, expect));
+  LARDER_ASSIGN_OR_RETURN(
+      Indexer::Change change,
+      writer.Upsert(delta.object, EncodedObject{delta.key, delta.encoded}, expect));
   return StageChange(writer, change, delta, done);
 }
 
