@@ -176,6 +176,8 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   next.resource_version = resource_version;
   LARDER_RETURN_IF_ERROR(CommitCursor(next));
   seen_.clear();
+  // A list is written once and replayed never: without this a restart would read it from the log.
+  indexer_->store()->StartFlush();
   spdlog::info("{}: complete at version {}", indexer_->collection().spec.ToString(),
                resource_version);
   sink_->Synced();

@@ -174,6 +174,21 @@ Result<void> Store::Commit(Transaction transaction, Durability durability) {
   return impl_->Commit(*transaction.rep_, durability);
 }
 
+void Store::StartFlush() {
+  const auto database = impl_->database();
+  if (!database || !impl_->writable()) return;
+  rocksdb::FlushOptions options;
+  options.wait = false;
+  options.allow_write_stall = true;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  for (size_t i = 0; i < kFamilyNames.size(); ++i) {
+    families.push_back(database->family(static_cast<Family>(i)));
+  }
+  const rocksdb::Status status = (*database)->Flush(options, families);
+  if (!status.ok())
+    spdlog::warn("flushing the store {}: {}", this->options().path, status.ToString());
+}
+
 Result<void> Store::Sync() { return impl_->Sync(); }
 
 Result<EncodedObject> Store::Encode(CollectionId collection, const Object& object) const {
@@ -253,7 +268,8 @@ Result<void> Store::Scan(CollectionId collection, std::string_view ns, const Obj
                          const ObjectVisitor& visit, const SnapshotPtr& snapshot) const {
   const std::string prefix =
       ns.empty() ? keys::CollectionPrefix(collection) : keys::NamespacePrefix(collection, ns);
-  const std::string start = after.name.empty() ? std::string() : keys::Object(collection, after);
+  std::string start = after.name.empty() ? std::string() : keys::Object(collection, after);
+  if (start < prefix) start.clear();
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
       Family::kObjects, prefix, start,
@@ -292,13 +308,19 @@ Result<void> Store::ScanHeads(CollectionId collection, std::string_view ns,
 
 Result<void> Store::ScanIndex(CollectionId collection, IndexId index,
                               std::optional<std::string_view> value, const IndexVisitor& visit,
-                              const SnapshotPtr& snapshot) const {
-  const std::string prefix = value ? keys::IndexValuePrefix(collection, index, *value)
-                                   : keys::IndexPrefix(collection, index);
+                              const SnapshotPtr& snapshot, const IndexRange& range) const {
+  std::string prefix = keys::IndexPrefix(collection, index);
+  std::string start;
+  if (value) {
+    prefix = keys::IndexValuePrefix(collection, index, *value);
+    if (!range.after.name.empty()) start = keys::Index(collection, index, *value, range.after);
+    if (!range.ns.empty()) prefix += range.ns + "/";
+    if (start < prefix) start.clear();
+  }
   Result<void> outcome;
   IndexEntry entry;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
-      Family::kIndexes, prefix, {},
+      Family::kIndexes, prefix, start,
       [&](std::string_view key, std::string_view uid) {
         outcome = keys::ParseIndex(key, entry);
         if (!outcome) return false;
@@ -307,6 +329,18 @@ Result<void> Store::ScanIndex(CollectionId collection, IndexId index,
       },
       snapshot, /*fill_cache=*/true));
   return outcome;
+}
+
+Result<std::string> Store::IndexToken(CollectionId collection, std::string_view value) const {
+  const auto known = impl_->FindCollection(collection);
+  if (!known || !known->encrypted || !impl_->cipher()) return std::string(value);
+  return impl_->cipher()->Blind(value);
+}
+
+std::string Store::IndexKeyName(CollectionId collection) const {
+  const auto known = impl_->FindCollection(collection);
+  if (!known || !known->encrypted || !impl_->cipher()) return {};
+  return impl_->cipher()->KeyName();
 }
 
 Result<std::vector<IndexRecord>> Store::IndexRecords(CollectionId collection) const {

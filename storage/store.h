@@ -70,6 +70,13 @@ struct IndexEntry {
   std::string uid;
 };
 
+// Which entries of one value: those of a namespace (empty: all), behind a key (empty name: from the
+// start).
+struct IndexRange {
+  std::string ns{};
+  ObjectKey after{};
+};
+
 // A piece of work as stored. `generation` makes each stored copy distinct, so that acknowledging an
 // older one can never remove a newer one.
 struct QueueRecord {
@@ -154,6 +161,9 @@ class Store {
   // Writing.
   Transaction Begin() const;
   Result<void> Commit(Transaction transaction, Durability durability);
+  // Begins to write what is in memory out as tables, so that the next start has less of the log to
+  // read. Returns at once; a failure shows in Health().
+  void StartFlush();
   // Syncs everything committed so far.
   Result<void> Sync();
   Result<EncodedObject> Encode(CollectionId collection, const Object& object) const;
@@ -178,10 +188,14 @@ class Store {
                          const SnapshotPtr& snapshot = nullptr) const;
   using IndexVisitor = std::function<bool(const IndexEntry&)>;
   // Entries with exactly `value`, or all entries of the index where `value` is nullopt, in order of
-  // value and key.
+  // value and key. With a value, `range` narrows them down.
   Result<void> ScanIndex(CollectionId collection, IndexId index,
                          std::optional<std::string_view> value, const IndexVisitor& visit,
-                         const SnapshotPtr& snapshot = nullptr) const;
+                         const SnapshotPtr& snapshot = nullptr, const IndexRange& range = {}) const;
+  // How a value is spelled in index keys of this collection: as it is, or, where the collection is
+  // stored encrypted, as a keyed hash. IndexKeyName is empty, or says with which key.
+  Result<std::string> IndexToken(CollectionId collection, std::string_view value) const;
+  std::string IndexKeyName(CollectionId collection) const;
   Result<std::vector<IndexRecord>> IndexRecords(CollectionId collection) const;
   // Removes an index's keys and its record.
   Result<void> DropIndex(CollectionId collection, IndexId index);

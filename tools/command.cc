@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <stop_token>
 #include <thread>
 
 namespace larder::tools {
@@ -24,25 +25,46 @@ int Fail(const Error& error) {
   }
 }
 
+namespace {
+
+// One thread waits for the signals, which are blocked everywhere else, so that no code runs in a
+// signal handler.
+class SignalWaiter {
+ public:
+  explicit SignalWaiter(const sigset_t& signals) : signals_(signals), thread_([this] { Wait(); }) {}
+  ~SignalWaiter() {
+    pthread_kill(thread_.native_handle(), kEnd);
+    thread_.join();
+  }
+  std::stop_token token() const { return stop_.get_token(); }
+
+  // Ours alone: tells the thread that the program is over.
+  static constexpr int kEnd = SIGUSR1;
+
+ private:
+  void Wait() {
+    for (;;) {
+      int received = 0;
+      if (sigwait(&signals_, &received) != 0 || received == kEnd) return;
+      if (stop_.stop_requested()) ::_exit(128 + received);
+      stop_.request_stop();
+    }
+  }
+
+  const sigset_t signals_;
+  std::stop_source stop_;
+  std::thread thread_;
+};
+
+}  // namespace
+
 std::stop_token HandleSignals() {
-  static std::stop_source source;
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  // Blocked in every thread; one thread waits for them, so that no code runs in a signal handler.
+  for (const int signal : {SIGINT, SIGTERM, SignalWaiter::kEnd}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  static std::jthread waiter([signals](const std::stop_token& stop) {
-    int received = 0;
-    while (!stop.stop_requested()) {
-      const timespec patience{0, 100'000'000};
-      received = sigtimedwait(&signals, nullptr, &patience);
-      if (received < 0) continue;
-      if (source.stop_requested()) ::_exit(128 + received);
-      source.request_stop();
-    }
-  });
-  return source.get_token();
+  static SignalWaiter waiter(signals);
+  return waiter.token();
 }
 
 }  // namespace larder::tools

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -42,9 +43,12 @@ class Worker {
       : options_(options), journal_(std::move(journal)) {}
 
   Result<void> Run(const std::stop_token& stop) {
-    LARDER_ASSIGN_OR_RETURN(store_, Store::Open({.path = options_.store}));
+    // The store opens while the server answers.
+    auto opening =
+        std::async(std::launch::async, [this] { return Store::Open({.path = options_.store}); });
     LARDER_ASSIGN_OR_RETURN(transport_, MakeTransport(ForUrl(options_.server)));
     LARDER_ASSIGN_OR_RETURN(const std::string cluster, FetchClusterUid(*transport_, stop));
+    LARDER_ASSIGN_OR_RETURN(store_, opening.get());
     WorkQueueOptions queue;
     queue.name = kDemoQueue;
     queue.store = store_.get();
