@@ -16,19 +16,13 @@
 #include <string_view>
 #include <vector>
 
+#include "queue/queue_item_info.h"
+
 namespace larder::internal {
 
 // Nanoseconds on the steady clock.
 using Nanos = int64_t;
-
-// What an item waits for. Being in process is beside this: an item in process may be pending again.
-enum class Phase : uint8_t {
-  kIdle,     // nothing: it is only in process
-  kReady,    // a worker
-  kDelayed,  // its time
-  kParked,   // the next start: it was added after ShutDown
-  kDead,     // a person: its retries are used up
-};
+using Phase = PendingPhase;
 
 struct QueueNode {
   QueueNode* chain = nullptr;  // the next one in the same bucket of the table

@@ -71,12 +71,14 @@ const QueueNode* QueueState::Take(Nanos now) {
   node->processing = true;
   node->started = now;
   in_process_.PushBack(node);
-  node->taken = node->stored;
-  node->stored = 0;
-  // What was stored for the pending work stands for the run, even where a change of it was not
-  // written yet. An item that was never written stays dirty: it must come back after a crash in the
-  // middle of its run.
-  if (node->taken != 0) Clean(node);
+  // What is stored for the pending work stands for the run from now on. Where it says something
+  // else (a later time, a lower priority), or nothing is stored, the node stays dirty and the run
+  // gets a record of its own: it must come back after a crash.
+  if (node->dirty && node->stored != 0) {
+    Delete(*node, node->stored);
+    node->stored = 0;
+  }
+  node->taken = std::exchange(node->stored, 0);
   return node;
 }
 
@@ -137,7 +139,7 @@ void QueueState::Adopt(std::string_view item, uint32_t hash, Nanos now, const Re
     if (node->stored != 0) Delete(*node, node->stored);
     node->stored = generation;
     node->synced = false;
-    Clean(node);
+    if (!node->processing || node->taken != 0 || IsDueNow(*node, now)) Clean(node);
   } else if (!changed && !node->dirty) {
     // The stored one says more.
     Delete(*node, generation);
@@ -178,6 +180,26 @@ void QueueState::Load(const Loaded& loaded, const TimePoint& now) {
   MarkDirty(node);
 }
 
+size_t QueueState::Collect(size_t limit, const TimePoint& now,
+                           const std::function<uint64_t()>& generation, QueueWrites* writes) {
+  while (!deletes_.empty() && writes->deletes.size() < limit) {
+    writes->deletes.push_back(std::move(deletes_.back()));
+    deletes_.pop_back();
+    const std::string_view item = writes->deletes.back().first;
+    QueueNode* node = nodes_.Find(item, HashItem(item));
+    if (node == nullptr || !node->dirty) continue;
+    dirty_.Remove(node);
+    CollectPut(node, now, generation, writes);
+  }
+  size_t in_order = 0;
+  for (; writes->puts.size() < limit; ++in_order) {
+    QueueNode* node = dirty_.PopFront();
+    if (node == nullptr) break;
+    CollectPut(node, now, generation, writes);
+  }
+  return in_order;
+}
+
 void QueueState::Restore(QueueWrites writes) {
   for (const StoredQueueItem& put : writes.puts) {
     QueueNode* node = nodes_.Find(put.item, HashItem(put.item));
@@ -187,7 +209,7 @@ void QueueState::Restore(QueueWrites writes) {
       MarkDirty(node);
     } else if (node->taken == put.generation) {
       node->taken = 0;
-      if (node->stored == 0) MarkDirty(node);
+      MarkDirty(node);
     }
   }
   for (auto& deleted : writes.deletes) deletes_.push_back(std::move(deleted));
@@ -225,6 +247,26 @@ bool QueueState::DropDead(std::string_view item, uint32_t hash) {
   if (node->taken != 0) Clean(node);
   EraseIfUnused(node);
   return true;
+}
+
+std::vector<QueueItemInfo> QueueState::Items(const TimePoint& now) const {
+  std::vector<QueueItemInfo> items;
+  items.reserve(nodes_.size());
+  nodes_.ForEach([&](const QueueNode& node) {
+    QueueItemInfo info;
+    info.item = node.item();
+    info.in_process = node.processing;
+    info.pending = node.phase;
+    info.priority = node.priority;
+    info.failures = node.failures;
+    if (node.phase == Phase::kDelayed || node.phase == Phase::kParked) {
+      info.not_before_ms = ToWallMs(node.when, now);
+    }
+    items.push_back(std::move(info));
+  });
+  std::sort(items.begin(), items.end(),
+            [](const QueueItemInfo& a, const QueueItemInfo& b) { return a.item < b.item; });
+  return items;
 }
 
 QueueCounters QueueState::SnapshotCounters() const {
@@ -322,6 +364,12 @@ bool QueueState::Describes(const QueueNode& node, Nanos now, const Request& reco
   return record.due == node.when;
 }
 
+// Will the pending work bring the item back at once? Then its run in process needs no record of its
+// own.
+bool QueueState::IsDueNow(const QueueNode& node, Nanos now) const {
+  return node.phase == Phase::kReady || (node.phase == Phase::kParked && node.when <= now);
+}
+
 void QueueState::MarkDirty(QueueNode* node) {
   if (durable_ && !node->dirty) dirty_.PushBack(node);
 }
@@ -334,37 +382,36 @@ void QueueState::Delete(const QueueNode& node, uint64_t generation) {
   deletes_.emplace_back(node.item(), generation);
 }
 
-void QueueState::CollectPut(QueueNode* node, const TimePoint& now, uint64_t generation,
-                            QueueWrites* writes) {
-  StoredQueueItem& put = writes->puts.emplace_back();
-  put.item = node->item();
-  put.generation = generation;
-  put.record.priority = node->priority;
-  put.record.failures = node->failures;
-  put.record.added_ms = now.wall_ms;
-  switch (node->phase) {
-    case Phase::kReady:
-      if (node->when != 0) put.record.added_ms = ToWallMs(node->when, now);
-      break;
-    case Phase::kDelayed:
-    case Phase::kParked:
-      put.record.not_before_ms = ToWallMs(node->when, now);
-      break;
-    case Phase::kDead: {
-      const Grave& grave = graves_.at(node);
-      put.record.dead = true;
-      put.record.added_ms = grave.died_ms;
-      put.record.last_error = grave.last_error;
-      break;
-    }
-    case Phase::kIdle:
-      LARDER_CHECK(node->processing && node->taken == 0);
-      node->taken = generation;
-      return;
+void QueueState::CollectPut(QueueNode* node, const TimePoint& now,
+                            const std::function<uint64_t()>& generation, QueueWrites* writes) {
+  const auto put = [&]() -> StoredQueueItem& {
+    StoredQueueItem& stored = writes->puts.emplace_back();
+    stored.item = node->item();
+    stored.generation = generation();
+    stored.record.priority = node->priority;
+    stored.record.failures = node->failures;
+    stored.record.added_ms = now.wall_ms;
+    return stored;
+  };
+  if (node->processing && node->taken == 0 && !IsDueNow(*node, now.steady)) {
+    node->taken = put().generation;
   }
-  if (node->stored != 0) writes->deletes.emplace_back(put.item, node->stored);
-  node->stored = generation;
+  if (node->phase == Phase::kIdle) return;
+
+  if (node->stored != 0) writes->deletes.emplace_back(node->item(), node->stored);
+  StoredQueueItem& pending = put();
+  node->stored = pending.generation;
   node->synced = false;
+  if (node->phase == Phase::kDead) {
+    const Grave& grave = graves_.at(node);
+    pending.record.dead = true;
+    pending.record.added_ms = grave.died_ms;
+    pending.record.last_error = grave.last_error;
+  } else if (node->phase != Phase::kReady) {
+    pending.record.not_before_ms = ToWallMs(node->when, now);
+  } else if (node->when != 0) {
+    pending.record.added_ms = ToWallMs(node->when, now);
+  }
 }
 
 }  // namespace larder::internal

@@ -45,6 +45,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -121,10 +122,10 @@ class QueueState {
   // The same for what the loader read.
   void Load(const Loaded& loaded, const TimePoint& now);
 
-  // Fills `writes` with up to `limit` deletes and writes; those that belong together stay together.
-  // `generation` is called for each write. Returns how many came off the dirty list in its order.
-  template <typename NextGeneration>
-  size_t Collect(size_t limit, const TimePoint& now, const NextGeneration& generation,
+  // Fills `writes` with up to about `limit` deletes and writes; those that belong together stay
+  // together. `generation` is called for each write. Returns how many items came off the dirty list
+  // in its order.
+  size_t Collect(size_t limit, const TimePoint& now, const std::function<uint64_t()>& generation,
                  QueueWrites* writes);
   // `writes` could not be committed.
   void Restore(QueueWrites writes);
@@ -144,6 +145,9 @@ class QueueState {
   std::vector<Dead> DeadItems() const;
   bool IsDead(std::string_view item, uint32_t hash) const;
   bool DropDead(std::string_view item, uint32_t hash);
+
+  // Everything known, by item.
+  std::vector<QueueItemInfo> Items(const TimePoint& now) const;
 
   size_t ready() const { return ready_.size(); }
   size_t processing() const { return counters_.processing; }
@@ -172,7 +176,9 @@ class QueueState {
   void MarkDirty(QueueNode* node);
   void Clean(QueueNode* node);
   void Delete(const QueueNode& node, uint64_t generation);
-  void CollectPut(QueueNode* node, const TimePoint& now, uint64_t generation, QueueWrites* writes);
+  bool IsDueNow(const QueueNode& node, Nanos now) const;
+  void CollectPut(QueueNode* node, const TimePoint& now,
+                  const std::function<uint64_t()>& generation, QueueWrites* writes);
 
   const bool durable_;
   bool closed_ = false;
@@ -185,26 +191,5 @@ class QueueState {
   std::unordered_map<const QueueNode*, Grave> graves_;
   QueueCounters counters_;
 };
-
-template <typename NextGeneration>
-size_t QueueState::Collect(size_t limit, const TimePoint& now, const NextGeneration& generation,
-                           QueueWrites* writes) {
-  while (!deletes_.empty() && writes->deletes.size() < limit) {
-    writes->deletes.push_back(std::move(deletes_.back()));
-    deletes_.pop_back();
-    const std::string_view item = writes->deletes.back().first;
-    QueueNode* node = nodes_.Find(item, HashItem(item));
-    if (node == nullptr || !node->dirty) continue;
-    dirty_.Remove(node);
-    CollectPut(node, now, generation(), writes);
-  }
-  size_t in_order = 0;
-  for (; writes->puts.size() < limit; ++in_order) {
-    QueueNode* node = dirty_.PopFront();
-    if (node == nullptr) break;
-    CollectPut(node, now, generation(), writes);
-  }
-  return in_order;
-}
 
 }  // namespace larder::internal

@@ -75,6 +75,7 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
       return MakeError(ErrorCode::kCancelled, "queue {} is shut down", options_.name);
     }
     const Before before = Look();
+    PromoteDue();
     bool on_disk = false;
     if (options.rate_limited) {
       alive = state_.AddRetry(item, hash, moment, retry);
@@ -99,7 +100,7 @@ std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Durati
   std::optional<WorkItem> result;
   Lock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (state_.has_delayed()) state_.Promote(Now());
+    PromoteDue();
     if (const QueueNode* node = state_.Take(NowIfMeasured())) {
       result.emplace(WorkItem{std::string(node->item()), node->priority, node->failures});
       break;
@@ -132,6 +133,7 @@ void WorkQueue::Impl::Done(std::string_view item) {
   const Nanos now = NowIfMeasured();
   Lock lock(mutex_);
   const Before before = Look();
+  PromoteDue();
   state_.Finish(item, hash, now);
   if (draining_ && state_.processing() == 0) drained_condition_.notify_all();
   Release(std::move(lock), before);
@@ -152,8 +154,9 @@ uint32_t WorkQueue::Impl::NumRequeues(std::string_view item) const {
   return std::max(limiter, state_.Failures(item, HashItem(item)));
 }
 
-size_t WorkQueue::Impl::Len() const {
+size_t WorkQueue::Impl::Len() {
   Lock lock(mutex_);
+  PromoteDue();
   return state_.ready();
 }
 
@@ -182,6 +185,7 @@ void WorkQueue::Impl::Committed(Staged staged) {
     Lock lock(mutex_);
     if (shutting_down_ && !durable()) return;
     const Before before = Look();
+    PromoteDue();
     for (size_t i = begin; i < end; ++i) {
       const Staged::Entry& entry = entries[i];
       state_.Adopt(entry.item, HashItem(entry.item), now, {now, entry.priority, 0},
@@ -228,9 +232,17 @@ WorkQueue::QueueStatus WorkQueue::Impl::Status() const {
   return {loaded_, state_.unwritten(), write_error_ ? write_error_ : load_error_};
 }
 
-QueueCounters WorkQueue::Impl::Counters() const {
+QueueCounters WorkQueue::Impl::Counters() {
   Lock lock(mutex_);
+  PromoteDue();
   return state_.SnapshotCounters();
+}
+
+std::vector<QueueItemInfo> WorkQueue::Impl::Items() {
+  const internal::TimePoint now = Moment();
+  Lock lock(mutex_);
+  PromoteDue();
+  return state_.Items(now);
 }
 
 void WorkQueue::Impl::PublishMetrics() {
@@ -321,6 +333,7 @@ Result<void> WorkQueue::WaitUntilLoaded(const std::stop_token& stop) const {
 }
 WorkQueue::QueueStatus WorkQueue::Status() const { return impl_->Status(); }
 QueueCounters WorkQueue::Counters() const { return impl_->Counters(); }
+std::vector<QueueItemInfo> WorkQueue::Items() const { return impl_->Items(); }
 void WorkQueue::PublishMetrics() { impl_->PublishMetrics(); }
 
 }  // namespace larder

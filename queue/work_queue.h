@@ -40,6 +40,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "queue/queue_counters.h"
+#include "queue/queue_item_info.h"
 #include "queue/rate_limiter.h"
 #include "storage/options.h"
 #include "storage/store.h"
@@ -186,6 +187,8 @@ class WorkQueue {
   };
   QueueStatus Status() const;
   QueueCounters Counters() const;
+  // Everything in the queue, by item: for inspection, not for work.
+  std::vector<QueueItemInfo> Items() const;
   // Brings the metrics up to date; the queue does it twice a second by itself.
   void PublishMetrics();
 

@@ -33,7 +33,7 @@ class WorkQueue::Impl {
   void Done(std::string_view item);
   void Forget(std::string_view item);
   uint32_t NumRequeues(std::string_view item) const;
-  size_t Len() const;
+  size_t Len();
   void ShutDown(bool drain);
   bool ShuttingDown() const;
 
@@ -47,7 +47,8 @@ class WorkQueue::Impl {
   Result<void> Flush(Durability durability);
   Result<void> WaitUntilLoaded(const std::stop_token& stop) const;
   QueueStatus Status() const;
-  QueueCounters Counters() const;
+  QueueCounters Counters();
+  std::vector<QueueItemInfo> Items();
   void PublishMetrics();
 
   // For tests: ends as a killed process does, without the last write.
@@ -64,6 +65,10 @@ class WorkQueue::Impl {
   internal::TimePoint Moment() const;
   std::string EpochNote() const { return "queue/" + options_.name + "/epoch"; }
 
+  // Fair is by the time an item became ready: what is due goes before what is added now.
+  void PromoteDue() {
+    if (state_.has_delayed()) state_.Promote(Now());
+  }
   // Lets go of the lock and wakes whoever has something to do since `before`.
   struct Before {
     size_t ready;
