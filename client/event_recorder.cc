@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "client/timestamp.h"
@@ -27,6 +28,20 @@ std::string Cut(std::string_view text, size_t max_bytes) {
   size_t end = max_bytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return std::string(text.substr(0, end));
+}
+
+// An event's name must be a DNS name of at most 253 characters; not every object's name is one.
+std::string EventNamePrefix(const std::string& object_name) {
+  constexpr size_t kMaxPrefixBytes = 200;
+  std::string prefix = object_name.substr(0, kMaxPrefixBytes);
+  for (char& c : prefix) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const bool allowed = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    if (!allowed) c = '-';
+  }
+  while (!prefix.empty() && (prefix.back() == '-' || prefix.back() == '.')) prefix.pop_back();
+  const size_t first = prefix.find_first_not_of("-.");
+  return first == std::string::npos ? "event" : prefix.substr(first);
 }
 
 const char* LevelName(EventLevel level) {
@@ -207,8 +222,9 @@ Result<void> EventRecorder::Write(Series& series, const std::stop_token& stop) {
     series.first = series.last;
     series.count = series.added;
   }
-  const auto stamp = series.last.time_since_epoch().count();
-  series.event_name = fmt::format("{}.{:x}", series.object_name, stamp);
+  // Two events of one object in the same tick are two events.
+  last_stamp_ = std::max(last_stamp_ + 1, series.last.time_since_epoch().count());
+  series.event_name = fmt::format("{}.{:x}", EventNamePrefix(series.object_name), last_stamp_);
   Result<ObjectPtr> created = client_.Create(resource_, NewEvent(series), {}, stop);
   if (created) return {};
   series.event_name.clear();

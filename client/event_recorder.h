@@ -92,6 +92,8 @@ class EventRecorder {
   std::unordered_map<std::string, std::list<SeriesPtr>::iterator> by_key_;
   std::unordered_map<std::string, std::unique_ptr<QpsLimiter>> limiters_;
 
+  Clock::Wall::rep last_stamp_ = 0;
+
   std::jthread writer_;  // last: it uses everything above
 };
 

@@ -40,8 +40,8 @@ struct Request {
   std::string accept = "application/json";
   std::string content_type;  // for a body
   std::string body;
-  // Ask for gzip. Off for watches: a server may send one gzip member per flush, which libcurl
-  // refuses.
+  // Ask for gzip. It is unpacked on the reader's thread; several members in one body, as a server
+  // makes them when it flushes a watch, are fine.
   bool accept_gzip = true;
   std::chrono::milliseconds timeout{30'000};  // Do(): for the whole; Open(): until the headers
   size_t max_response_bytes = size_t{64} << 20;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "tests/client/fake_transport.h"
@@ -179,6 +180,27 @@ TEST(EventRecorder, ANoisyObjectIsLimitedAndOthersAreNot) {
   while (recorder.written() + recorder.dropped() < 61) std::this_thread::yield();
   EXPECT_EQ(recorder.written(), 26u);
   EXPECT_EQ(recorder.dropped(), 35u);
+}
+
+TEST(EventRecorder, NamesOfEventsAreDistinctAndValid) {
+  FakeTransport transport(&Echo);
+  FakeClock clock;  // stands still
+  EventRecorder::Options options = Named();
+  options.clock = &clock;
+  EventRecorder recorder(transport, options);
+  const std::string odd = "System:Node-" + std::string(300, 'x');
+  for (const char* message : {"m1", "m2"}) {
+    recorder.Event(*Pod(odd), EventLevel::kNormal, "R", message);
+  }
+  while (recorder.written() < 2) std::this_thread::yield();
+  std::set<std::string> names;
+  for (const Request& request : transport.requests()) {
+    const std::string name = Json::parse(request.body)["metadata"]["name"];
+    EXPECT_THAT(name, ::testing::MatchesRegex("system-node-x+\\.[0-9a-f]+"));
+    EXPECT_LE(name.size(), 253u);
+    names.insert(name);
+  }
+  EXPECT_EQ(names.size(), 2u);
 }
 
 TEST(EventRecorder, ClusterScopedObjectsHaveTheirEventsInDefault) {
