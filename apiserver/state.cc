@@ -120,8 +120,8 @@ State::Outcome State::Put(Table& table, const std::string& key, const std::strin
   object->version = ++version_;
   PutVersion(*rendered, body.version_at, version_);
   table.objects_[key] = object;
-  Publish(table, previous ? EventType::kModified : EventType::kAdded, object, std::move(previous),
-          std::move(rendered));
+  const EventType type = previous ? EventType::kModified : EventType::kAdded;
+  Publish(table, type, object, std::move(previous), std::move(rendered));
   if (stored) *stored = object;
   return Outcome::kDone;
 }
