@@ -1,65 +1,66 @@
 #include "indexer/hot_tier.h"
 
-#include <functional>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
 
 namespace larder {
 namespace {
 
 // What an entry costs beside its object: list and table nodes, the name.
-constexpr size_t kEntryOverhead = 160;
+constexpr size_t kEntryOverhead = 192;
+
+// Sixteen, unless a shard's share would become too small to mean anything: a budget is per shard.
+size_t ShardCount(const HotTierOptions& options) {
+  constexpr size_t kMostShards = 16;
+  constexpr size_t kLeastBytes = size_t{1} << 20;
+  constexpr size_t kLeastObjects = 64;
+  size_t count = std::min(kMostShards, options.max_bytes / kLeastBytes);
+  if (options.max_objects != 0) count = std::min(count, options.max_objects / kLeastObjects);
+  return std::bit_floor(std::max<size_t>(count, 1));
+}
 
 }  // namespace
 
-size_t HotTier::NameHash::operator()(std::string_view name) const {
-  return std::hash<std::string_view>()(name);
-}
+HotTier::HotTier(const HotTierOptions& options)
+    : options_(options),
+      shard_count_(ShardCount(options)),
+      shards_(std::make_unique<Shard[]>(shard_count_)) {}
 
-HotTier::HotTier(const HotTierOptions& options) : options_(options) {}
-
-void HotTier::AppendName(std::string& name, CollectionId collection, const ObjectKey& key) {
-  name.append(reinterpret_cast<const char*>(&collection), sizeof collection);
-  name += key.ns;
-  name += '/';
-  name += key.name;
-}
-
-std::string HotTier::NameOf(CollectionId collection, const ObjectKey& key) {
-  std::string name;
-  name.reserve(sizeof collection + key.ns.size() + 1 + key.name.size());
-  AppendName(name, collection, key);
-  return name;
-}
-
-HotTier::Shard& HotTier::ShardOf(std::string_view name) const {
-  // The table uses the low bits; take others.
-  return shards_[(NameHash()(name) >> 57) % kShards];
+HotTier::Name HotTier::NameOf(CollectionId collection, std::string_view ns, std::string_view name) {
+  // Kept per thread: the hot path allocates nothing.
+  thread_local std::string text;
+  text.assign(reinterpret_cast<const char*>(&collection), sizeof collection);
+  text += ns;
+  text += '/';
+  text += name;
+  return {text, XXH3_64bits(text.data(), text.size())};
 }
 
 ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t at_most) {
-  // Kept per thread: the hot path allocates nothing.
-  thread_local std::string name;
-  name.clear();
-  AppendName(name, collection, key);
+  const Name name = NameOf(collection, key.ns, key.name);
   Shard& shard = ShardOf(name);
   {
     std::shared_lock lock(shard.mutex);
-    const auto it = shard.by_name.find(std::string_view(name));
-    if (it != shard.by_name.end() && it->second->sequence <= at_most) {
-      Entry& entry = *it->second;
-      if (options_.ttl.count() == 0 || options_.clock->Now() < entry.expires) {
-        if (!entry.used.load(std::memory_order_relaxed)) {
-          entry.used.store(true, std::memory_order_relaxed);
-        }
-        shard.hits.fetch_add(1, std::memory_order_relaxed);
-        return entry.object;
-      }
-    } else {
+    const auto it = shard.by_name.find(name);
+    if (it == shard.by_name.end() || it->second->sequence > at_most) {
       shard.misses.fetch_add(1, std::memory_order_relaxed);
       return nullptr;
     }
+    Entry& entry = *it->second;
+    if (options_.ttl.count() == 0 || options_.clock->Now() < entry.expires) {
+      // Written only where it changes, so that readers of one object do not fight for its line.
+      if (!entry.used.load(std::memory_order_relaxed)) {
+        entry.used.store(true, std::memory_order_relaxed);
+      }
+      shard.hits.fetch_add(1, std::memory_order_relaxed);
+      return entry.object;
+    }
   }
   std::lock_guard lock(shard.mutex);
-  const auto it = shard.by_name.find(std::string_view(name));
+  const auto it = shard.by_name.find(name);
   if (it != shard.by_name.end() && options_.clock->Now() >= it->second->expires) {
     Erase(shard, it->second);
     ++shard.expired;
@@ -69,91 +70,104 @@ ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t a
 }
 
 HotTier::Ticket HotTier::BeginFill(CollectionId collection, const ObjectKey& key) const {
-  const std::string name = NameOf(collection, key);
-  Shard& shard = ShardOf(name);
+  const Shard& shard = ShardOf(NameOf(collection, key.ns, key.name));
   std::shared_lock lock(shard.mutex);
   return {shard.epoch, sequence()};
 }
 
 void HotTier::Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket) {
-  std::string name = NameOf(collection, object->key());
+  const Name name = NameOf(collection, object->ns(), object->name());
   Shard& shard = ShardOf(name);
   std::lock_guard lock(shard.mutex);
-  if (shard.epoch != ticket.shard_epoch || shard.pending.count(name) != 0) return;
-  if (shard.by_name.count(std::string_view(name)) != 0) return;
-  Insert(shard, std::move(name), std::move(object), ticket.sequence);
+  if (shard.epoch != ticket.shard_epoch || shard.commits != 0) return;
+  if (shard.by_name.count(name) != 0) return;
+  Insert(shard, name, std::move(object), ticket.sequence);
 }
 
 void HotTier::BeginCommit(CollectionId collection, const std::vector<Change>& changes) {
   for (const Change& change : changes) {
-    std::string name = NameOf(collection, change.key);
+    const Name name = NameOf(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     std::lock_guard lock(shard.mutex);
     ++shard.epoch;
-    const auto it = shard.by_name.find(std::string_view(name));
+    ++shard.commits;
+    const auto it = shard.by_name.find(name);
     if (it != shard.by_name.end()) Erase(shard, it->second);
-    shard.pending.insert(std::move(name));
   }
 }
 
 void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& changes,
                         bool committed) {
   // Entries carry a number that no snapshot taken before this commit has. Snapshots taken from now
-  // on read the raised one; until an entry is in, its key is pending and the store answers.
+  // on read the raised one; until an entry is in, the store answers.
   const uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel) + 1;
   for (const Change& change : changes) {
-    std::string name = NameOf(collection, change.key);
+    const Name name = NameOf(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     std::lock_guard lock(shard.mutex);
-    shard.pending.erase(name);
-    if (committed && change.object) Insert(shard, std::move(name), change.object, sequence);
+    // Whoever read the store during the commit may have read the version before it.
+    ++shard.epoch;
+    --shard.commits;
+    if (committed && change.object) Insert(shard, name, change.object, sequence);
   }
 }
 
 void HotTier::DropCollection(CollectionId collection) {
-  for (Shard& shard : shards_) {
+  const std::string_view prefix(reinterpret_cast<const char*>(&collection), sizeof collection);
+  for (size_t i = 0; i < shard_count_; ++i) {
+    Shard& shard = shards_[i];
     std::lock_guard lock(shard.mutex);
     ++shard.epoch;
     for (auto it = shard.entries.begin(); it != shard.entries.end();) {
       const auto next = std::next(it);
-      if (it->name.compare(0, sizeof collection, reinterpret_cast<const char*>(&collection),
-                           sizeof collection) == 0) {
-        Erase(shard, it);
-      }
+      if (std::string_view(it->text).substr(0, prefix.size()) == prefix) Erase(shard, it);
       it = next;
     }
   }
 }
 
-void HotTier::Insert(Shard& shard, std::string name, ObjectPtr object, uint64_t sequence) {
-  const auto existing = shard.by_name.find(std::string_view(name));
+void HotTier::Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence) {
+  const auto existing = shard.by_name.find(name);
   if (existing != shard.by_name.end()) Erase(shard, existing->second);
-  const size_t bytes = object->ByteSize() + name.size() + kEntryOverhead;
   // Behind the hand: the last place it will come to.
   const auto entry = shard.entries.emplace(shard.hand);
-  entry->name = std::move(name);
+  entry->text = name.text;
+  entry->hash = name.hash;
+  entry->bytes = object->ByteSize() + name.text.size() + kEntryOverhead;
   entry->object = std::move(object);
   entry->sequence = sequence;
-  entry->bytes = bytes;
-  entry->used.store(false, std::memory_order_relaxed);
-  if (options_.ttl.count() != 0) entry->expires = options_.clock->Now() + options_.ttl;
-  shard.by_name.emplace(std::string_view(entry->name), entry);
-  shard.bytes += bytes;
+  if (options_.ttl.count() != 0) {
+    entry->expires = options_.clock->Now() + options_.ttl;
+    DropExpired(shard);
+  }
+  shard.by_name.emplace(entry->name(), entry);
+  shard.bytes += entry->bytes;
   Shrink(shard);
 }
 
 void HotTier::Erase(Shard& shard, Entries::iterator entry) {
   if (shard.hand == entry) ++shard.hand;
-  shard.by_name.erase(std::string_view(entry->name));
+  shard.by_name.erase(entry->name());
   shard.bytes -= entry->bytes;
   shard.entries.erase(entry);
 }
 
+// What nobody asks for would otherwise outlive its time: each insertion looks at the oldest two.
+void HotTier::DropExpired(Shard& shard) {
+  const Clock::Steady now = options_.clock->Now();
+  for (int i = 0; i < 2 && shard.entries.size() > 1; ++i) {
+    const auto oldest = shard.hand == shard.entries.end() ? shard.entries.begin() : shard.hand;
+    if (now < oldest->expires) return;
+    Erase(shard, oldest);
+    ++shard.expired;
+  }
+}
+
 void HotTier::Shrink(Shard& shard) {
   const auto too_much = [&] {
-    return shard.bytes > options_.max_bytes / kShards ||
+    return shard.bytes > options_.max_bytes / shard_count_ ||
            (options_.max_objects != 0 &&
-            shard.entries.size() > std::max<size_t>(1, options_.max_objects / kShards));
+            shard.entries.size() > options_.max_objects / shard_count_);
   };
   while (!shard.entries.empty() && too_much()) {
     if (shard.hand == shard.entries.end()) shard.hand = shard.entries.begin();
@@ -169,7 +183,8 @@ void HotTier::Shrink(Shard& shard) {
 
 HotTier::Stats HotTier::GetStats() const {
   Stats stats;
-  for (const Shard& shard : shards_) {
+  for (size_t i = 0; i < shard_count_; ++i) {
+    const Shard& shard = shards_[i];
     std::shared_lock lock(shard.mutex);
     stats.hits += shard.hits.load(std::memory_order_relaxed);
     stats.misses += shard.misses.load(std::memory_order_relaxed);

@@ -4,19 +4,16 @@
 // It only ever forgets: eviction (byte budget, object limit) and TTL drop an object to disk, never
 // lose it. It never serves what the store does not hold:
 //  1. An entry is the newest committed version of its key. A commit takes its keys out before it
-//  writes
-//     (BeginCommit) and puts the new versions in after (EndCommit); between the two nobody can fill
-//     them in.
+//     writes (BeginCommit) and puts the new versions in after (EndCommit); a reader that was on its
+//     way meanwhile, in either order, cannot put an older one back (Ticket).
 //  2. Every entry knows the commit it is from at the latest (`sequence`). A reader with a snapshot
-//  takes it
-//     only when that is not newer than the snapshot; so an index read and the object read beside it
-//     agree.
+//     takes it only when that is not newer than the snapshot; so an index read and the object read
+//     beside it agree.
 //
 // Thread-safe, sharded; a hit takes a shared lock only (eviction is CLOCK, an approximation of LRU
 // that does not write on a hit more than one flag).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -26,7 +23,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/clock.h"
@@ -51,7 +47,7 @@ class HotTier {
   ObjectPtr Get(CollectionId collection, const ObjectKey& key, uint64_t at_most = UINT64_MAX);
 
   // Reading what was not here: take a ticket, read the store, offer the object. It is kept unless a
-  // commit touched the key's shard meanwhile.
+  // commit touched the key's shard meanwhile, or is about to.
   struct Ticket {
     uint64_t shard_epoch = 0;
     uint64_t sequence = 0;
@@ -60,8 +56,8 @@ class HotTier {
   void Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket);
 
   // A commit: BeginCommit, then the store's write, then EndCommit with what is now stored (null:
-  // deleted). After a failed write, EndCommit with no object: the keys are simply not here any
-  // more.
+  // deleted) and whether the write succeeded. After a failed one the keys are simply not here any
+  // more. Every BeginCommit needs its EndCommit, with the same changes.
   struct Change {
     ObjectKey key;
     ObjectPtr object;
@@ -80,44 +76,50 @@ class HotTier {
   Stats GetStats() const;
 
  private:
-  static constexpr size_t kShards = 16;
-
-  // How a key is named here: collection, namespace and name in one string.
+  // A key as it is named here, with its hash.
+  struct Name {
+    std::string_view text;
+    uint64_t hash = 0;
+    friend bool operator==(const Name& a, const Name& b) { return a.text == b.text; }
+  };
+  struct NameHash {
+    size_t operator()(const Name& name) const { return name.hash; }
+  };
   struct Entry {
-    std::string name;
+    std::string text;
+    uint64_t hash = 0;
     ObjectPtr object;
     uint64_t sequence = 0;
     size_t bytes = 0;
     Clock::Steady expires;
-    std::atomic<bool> used{true};
+    std::atomic<bool> used{false};
+    Name name() const { return {text, hash}; }
   };
   using Entries = std::list<Entry>;
-  struct NameHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view name) const;
-  };
   struct alignas(64) Shard {
     mutable std::shared_mutex mutex;
     Entries entries;  // in the order of the clock's hand
-    std::unordered_map<std::string_view, Entries::iterator, NameHash, std::equal_to<>> by_name;
+    std::unordered_map<Name, Entries::iterator, NameHash> by_name;
     Entries::iterator hand = entries.end();
-    std::unordered_set<std::string> pending;  // keys of a commit under way
-    uint64_t epoch = 0;                       // counts commits that touched this shard
+    size_t commits = 0;  // under way, and touching this shard
+    uint64_t epoch = 0;  // counts beginnings and ends of such commits
     size_t bytes = 0;
     std::atomic<uint64_t> hits{0}, misses{0};
     uint64_t evictions = 0, expired = 0;
   };
 
-  static void AppendName(std::string& name, CollectionId collection, const ObjectKey& key);
-  static std::string NameOf(CollectionId collection, const ObjectKey& key);
-  Shard& ShardOf(std::string_view name) const;
-  void Insert(Shard& shard, std::string name, ObjectPtr object, uint64_t sequence);
+  // Collection, namespace and name in one text, in a buffer of this thread.
+  static Name NameOf(CollectionId collection, std::string_view ns, std::string_view name);
+  Shard& ShardOf(const Name& name) const { return shards_[name.hash >> 32 & (shard_count_ - 1)]; }
+  void Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence);
   void Erase(Shard& shard, Entries::iterator entry);
+  void DropExpired(Shard& shard);
   void Shrink(Shard& shard);
 
   const HotTierOptions options_;
+  const size_t shard_count_;  // a power of two
+  const std::unique_ptr<Shard[]> shards_;
   std::atomic<uint64_t> sequence_{0};
-  mutable std::array<Shard, kShards> shards_;
 };
 
 }  // namespace larder

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,17 @@ class IndexDefinition {
   // Named after the label unless `name` is given.
   static IndexDefinition ByLabel(std::string label, std::string name = {});
   static IndexDefinition ByFunction(std::string name, int version, IndexFunction function);
+  // From what is stored ("field:spec.nodeName"). A function cannot be stored: such an index can be
+  // looked up, but gives no values of its own (Computable).
+  static Result<IndexDefinition> FromStored(std::string name, std::string_view definition);
 
   const std::string& name() const { return name_; }
   const std::string& definition() const { return definition_; }
   // The label or the path that it is over; empty otherwise. For the planner.
   const std::string& label() const { return label_; }
   const std::string& path() const { return path_; }
+  const FieldPath* field_path() const { return field_path_ ? &*field_path_ : nullptr; }
+  bool Computable() const { return field_path_ || function_; }
 
   // Sorted, without repetitions.
   std::vector<std::string> Values(const Object& object) const;
@@ -44,7 +50,11 @@ class IndexDefinition {
   std::string definition_;
   std::string label_;
   std::string path_;
+  std::optional<FieldPath> field_path_;
   IndexFunction function_;
 };
+
+// Brings values into the form that indexes have them in.
+void SortUnique(std::vector<std::string>& values);
 
 }  // namespace larder

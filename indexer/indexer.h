@@ -5,10 +5,13 @@
 // it are of one snapshot. Writes come from the collection's one committer, through a Writer, into
 // the committer's own transaction.
 //
-//   LARDER_ASSIGN_OR_RETURN(auto pods, Indexer::Open(store, hot, spec,
-//   {*IndexDefinition::ByField("node", "spec.nodeName")})); pods->GetByKey({"default", "web-0"});
-//   // Result<ObjectPtr>, kNotFound pods->ByIndex("node", "node-1");                  //
-//   Result<std::vector<ObjectPtr>>
+//   LARDER_ASSIGN_OR_RETURN(auto node, IndexDefinition::ByField("node", "spec.nodeName"));
+//   LARDER_ASSIGN_OR_RETURN(auto pods, Indexer::Open(store, hot, spec, {node}));
+//   pods->GetByKey({"default", "web-0"});  // Result<ObjectPtr>, kNotFound
+//   pods->ByIndex("node", "node-1");       // Result<std::vector<ObjectPtr>>
+//
+// In a collection that is stored encrypted, index keys hold keyed hashes of the values: lookups
+// work as ever, and the disk shows nothing.
 //
 // An index declared on a filled collection is built in the background, without blocking; until it
 // is ready a lookup says kNotReady or scans, as the caller chooses.
@@ -28,6 +31,7 @@
 #include "base/error.h"
 #include "indexer/hot_tier.h"
 #include "indexer/index_definition.h"
+#include "indexer/index_set.h"
 #include "storage/store.h"
 
 namespace larder {
@@ -36,11 +40,15 @@ enum class WhenNotReady { kFail, kScan };
 
 class Indexer {
  public:
-  // `store` and `hot` must outlive the indexer. Finds or makes the collection, declares the
-  // indexes, starts filling those that are new or changed, drops those that are no longer declared.
+  // `store` and `hot` must outlive the indexer; `hot` may be null. Finds or makes the collection,
+  // declares the indexes, starts filling those that are new or changed, drops those that are no
+  // longer declared.
   static Result<std::unique_ptr<Indexer>> Open(Store* store, HotTier* hot,
                                                const CollectionSpec& spec,
                                                std::vector<IndexDefinition> indexes);
+  // For reading only, over a store that may be somebody else's (Store::OpenReadOnly): the indexes
+  // are those stored. Nothing is kept in memory, because nothing says when it changes.
+  static Result<std::unique_ptr<Indexer>> Attach(Store* store, const CollectionInfo& collection);
   ~Indexer();
   Indexer(const Indexer&) = delete;
   Indexer& operator=(const Indexer&) = delete;
@@ -51,7 +59,8 @@ class Indexer {
   // A moment of the collection: reads through one view agree with each other.
   struct View {
     SnapshotPtr snapshot;
-    uint64_t sequence = 0;
+    uint64_t sequence = 0;  // the last commit in it, at least (HotTier)
+    uint64_t moment = 0;    // which indexes are complete in it
   };
   View TakeView() const;
 
@@ -75,9 +84,11 @@ class Indexer {
                                            WhenNotReady when_not_ready = WhenNotReady::kScan) const;
   Result<std::vector<ObjectPtr>> Index(std::string_view index, const Object& like) const;
   Result<std::vector<std::string>> ListIndexFuncValues(std::string_view index) const;
-  // Key and uid of each, without touching the objects, one at a time.
+  // Key and uid of each, without touching the objects, one at a time, in key order; with `range`,
+  // only a part of them.
   Result<void> ForEachIndexed(std::string_view index, std::string_view value,
-                              const Store::IndexVisitor& visit, const View& view) const;
+                              const Store::IndexVisitor& visit, const View& view,
+                              const IndexRange& range = {}) const;
   std::vector<IndexDefinition> GetIndexers() const;
   // May be called at any time; new ones are built in the background.
   Result<void> AddIndexers(std::vector<IndexDefinition> indexes);
@@ -90,6 +101,15 @@ class Indexer {
   std::vector<BuildProgress> Progress() const;
   // Waits until every declared index is ready; false when `timeout` passed first.
   bool WaitUntilReady(std::chrono::milliseconds timeout) const;
+
+  // An object made ready to be written: compressed, its index values computed. On any thread, so
+  // that the committer only writes.
+  struct Prepared {
+    EncodedObject encoded;
+    IndexSetPtr indexes;  // that `values` are of
+    std::vector<std::vector<std::string>> values;
+  };
+  Result<Prepared> Prepare(const Object& object) const;
 
   // Writing, for the committer. One Writer at a time; it holds the collection's write lock.
   enum class Outcome {
@@ -116,8 +136,11 @@ class Indexer {
       kAbsent,  // that there is none: it is not looked for
       kAny,     // that versions cannot be compared (a rewound server): write in any case
     };
-    // Adds to the transaction: the object, its index keys, the removal of those that no longer hold.
+    // Adds to the transaction: the object, its index keys, the removal of those that no longer
+    // hold.
     Result<Change> Upsert(const ObjectPtr& object, const EncodedObject& encoded,
+                          Expect expect = Expect::kOlder);
+    Result<Change> Upsert(const ObjectPtr& object, const Prepared& prepared,
                           Expect expect = Expect::kOlder);
     // `uid` and `resource_version` (may be empty) guard against deleting a newer object of the same
     // name.
@@ -136,11 +159,17 @@ class Indexer {
    private:
     friend class Indexer;
     explicit Writer(Indexer* indexer);
+    using Values = std::vector<std::vector<std::string>>;
     Result<ObjectPtr> Current(const ObjectKey& key);  // null: not there
-    void StageIndexes(const Object* old, const Object* now, const ObjectKey& key);
+    Result<Change> Put(const ObjectPtr& object, const EncodedObject& encoded, const Values* values,
+                       Expect expect);
+    Result<void> StageIndexes(const Object* old, const Object* now, const Values* now_values,
+                              const ObjectKey& key);
+    void Stage(const ObjectKey& key, ObjectPtr object);
 
     Indexer* const indexer_;
     std::unique_lock<std::mutex> lock_;
+    const IndexSetPtr indexes_;  // no index is added while we hold the lock
     Transaction transaction_;
     std::vector<HotTier::Change> staged_;  // the last state of each key, in order of first touch
     std::unordered_map<std::string, size_t> staged_at_;
@@ -149,30 +178,26 @@ class Indexer {
   std::unique_ptr<Writer> BeginWrite() { return std::unique_ptr<Writer>(new Writer(this)); }
 
  private:
-  struct Live {
-    IndexDefinition definition;
-    IndexId id = 0;
-    std::atomic<bool> ready{false};
-    std::atomic<size_t> scanned{0};
-    Live(IndexDefinition definition_in, IndexId id_in, bool ready_in)
-        : definition(std::move(definition_in)), id(id_in), ready(ready_in) {}
-  };
-  using LivePtr = std::shared_ptr<Live>;
-
   Indexer(Store* store, HotTier* hot, CollectionInfo collection);
-  Result<LivePtr> Find(std::string_view index) const;
-  std::vector<LivePtr> AllLive() const;
+  Result<void> AdoptStored(std::vector<IndexDefinition>& declared);
+  std::string StoredDefinition(const IndexDefinition& definition) const;
+  Result<LiveIndexPtr> Find(std::string_view index) const;
+  IndexSetPtr Indexes() const;
+  Error NotReady(const LiveIndex& index) const;
+  Result<std::vector<ObjectPtr>> ScanFor(const LiveIndex& index, std::string_view value,
+                                         const View& view) const;
   void BuildLoop(const std::stop_token& stop);
-  Result<void> Build(const LivePtr& index, const std::stop_token& stop);
+  Result<void> Build(const LiveIndexPtr& index, const std::stop_token& stop);
   // Puts the index keys of up to kBuildChunk objects behind `after`; false when there are no more.
-  Result<bool> BuildChunk(const Live& index, ObjectKey& after, size_t& scanned);
+  Result<bool> BuildChunk(const LiveIndex& index, ObjectKey& after, size_t& scanned);
 
   Store* const store_;
   HotTier* const hot_;
   CollectionInfo collection_;
   std::mutex write_mutex_;           // one writer: a commit or a chunk of a build
   mutable std::shared_mutex mutex_;  // guards indexes_; taken after write_mutex_
-  std::vector<LivePtr> indexes_;
+  IndexSetPtr indexes_;
+  std::atomic<uint64_t> moment_{0};  // counts indexes that became ready
   IndexId next_index_id_ = 1;
   mutable std::mutex build_mutex_;  // only for the waits below
   mutable std::condition_variable_any build_wake_;

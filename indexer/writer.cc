@@ -6,44 +6,89 @@
 namespace larder {
 
 Indexer::Writer::Writer(Indexer* indexer)
-    : indexer_(indexer), lock_(indexer->write_mutex_), transaction_(indexer->store_->Begin()) {}
+    : indexer_(indexer),
+      lock_(indexer->write_mutex_),
+      indexes_(indexer->Indexes()),
+      transaction_(indexer->store_->Begin()) {}
 
 Indexer::Writer::~Writer() = default;
+
+Result<Indexer::Prepared> Indexer::Prepare(const Object& object) const {
+  Prepared prepared;
+  LARDER_ASSIGN_OR_RETURN(prepared.encoded, store_->Encode(collection_.id, object));
+  prepared.indexes = Indexes();
+  prepared.values = prepared.indexes->Values(object);
+  return prepared;
+}
 
 Result<ObjectPtr> Indexer::Writer::Current(const ObjectKey& key) {
   const auto staged = staged_at_.find(key.ToString());
   if (staged != staged_at_.end()) return staged_[staged->second].object;
   const CollectionId collection = indexer_->collection_.id;
-  if (ObjectPtr object = indexer_->hot_->Get(collection, key)) return object;
+  if (indexer_->hot_) {
+    if (ObjectPtr object = indexer_->hot_->Get(collection, key)) return object;
+  }
   auto object = indexer_->store_->Get(collection, key);
   if (!object && object.error().code == ErrorCode::kNotFound) return ObjectPtr();
   return object;
 }
 
-void Indexer::Writer::StageIndexes(const Object* old, const Object* now, const ObjectKey& key) {
+Result<void> Indexer::Writer::StageIndexes(const Object* old, const Object* now,
+                                           const Values* now_values, const ObjectKey& key) {
   const CollectionId collection = indexer_->collection_.id;
   const bool same_uid = old && now && old->uid() == now->uid();
-  for (const LivePtr& index : indexer_->AllLive()) {
-    std::vector<std::string> before, after;
-    if (old) before = index->definition.Values(*old);
-    if (now) after = index->definition.Values(*now);
-    for (const std::string& value : before) {
-      if (!std::binary_search(after.begin(), after.end(), value)) {
-        transaction_.DeleteIndexKey(collection, index->id, value, key);
-      }
+  Values before, after;
+  if (old) before = indexes_->Values(*old);
+  if (now && !now_values) {
+    after = indexes_->Values(*now);
+    now_values = &after;
+  }
+  for (size_t i = 0; i < indexes_->indexes().size(); ++i) {
+    const LiveIndex& index = *indexes_->indexes()[i];
+    static const std::vector<std::string> kNone;
+    const std::vector<std::string>& was = old ? before[i] : kNone;
+    const std::vector<std::string>& is = now ? (*now_values)[i] : kNone;
+    for (const std::string& value : was) {
+      if (std::binary_search(is.begin(), is.end(), value)) continue;
+      LARDER_ASSIGN_OR_RETURN(const std::string token,
+                              indexer_->store_->IndexToken(collection, value));
+      transaction_.DeleteIndexKey(collection, index.id, token, key);
     }
-    for (const std::string& value : after) {
+    for (const std::string& value : is) {
       // A key that stands already, with this uid, need not be written again. While the index is
       // being built it may not stand yet, so write it anyway.
-      if (same_uid && index->ready && std::binary_search(before.begin(), before.end(), value))
-        continue;
-      transaction_.PutIndexKey(collection, index->id, value, key, now->uid());
+      if (same_uid && index.Ready() && std::binary_search(was.begin(), was.end(), value)) continue;
+      LARDER_ASSIGN_OR_RETURN(const std::string token,
+                              indexer_->store_->IndexToken(collection, value));
+      transaction_.PutIndexKey(collection, index.id, token, key, now->uid());
     }
+  }
+  return {};
+}
+
+void Indexer::Writer::Stage(const ObjectKey& key, ObjectPtr object) {
+  const auto [at, fresh] = staged_at_.emplace(key.ToString(), staged_.size());
+  if (fresh) {
+    staged_.push_back({key, std::move(object)});
+  } else {
+    staged_[at->second].object = std::move(object);
   }
 }
 
 Result<Indexer::Change> Indexer::Writer::Upsert(const ObjectPtr& object,
                                                 const EncodedObject& encoded, Expect expect) {
+  return Put(object, encoded, nullptr, expect);
+}
+
+Result<Indexer::Change> Indexer::Writer::Upsert(const ObjectPtr& object, const Prepared& prepared,
+                                                Expect expect) {
+  // An index may have been added since; then its values are not among these.
+  const bool current = prepared.indexes == indexes_;
+  return Put(object, prepared.encoded, current ? &prepared.values : nullptr, expect);
+}
+
+Result<Indexer::Change> Indexer::Writer::Put(const ObjectPtr& object, const EncodedObject& encoded,
+                                             const Values* values, Expect expect) {
   Change change;
   if (expect != Expect::kAbsent) {
     LARDER_ASSIGN_OR_RETURN(change.old, Current(encoded.key));
@@ -58,14 +103,9 @@ Result<Indexer::Change> Indexer::Writer::Upsert(const ObjectPtr& object,
   change.outcome = !change.old                          ? Outcome::kAdded
                    : change.old->uid() == object->uid() ? Outcome::kUpdated
                                                         : Outcome::kRecreated;
+  LARDER_RETURN_IF_ERROR(StageIndexes(change.old.get(), object.get(), values, encoded.key));
   transaction_.PutObject(indexer_->collection_.id, encoded);
-  StageIndexes(change.old.get(), object.get(), encoded.key);
-  const auto [at, fresh] = staged_at_.emplace(encoded.key.ToString(), staged_.size());
-  if (fresh) {
-    staged_.push_back({encoded.key, object});
-  } else {
-    staged_[at->second].object = object;
-  }
+  Stage(encoded.key, object);
   return change;
 }
 
@@ -78,14 +118,9 @@ Result<Indexer::Change> Indexer::Writer::Delete(const ObjectKey& key, std::strin
   const bool another = !uid.empty() && change.old->uid() != uid;
   if (another && (!order || *order < 0)) return Change{};
   change.outcome = Outcome::kDeleted;
+  LARDER_RETURN_IF_ERROR(StageIndexes(change.old.get(), nullptr, nullptr, key));
   transaction_.DeleteObject(indexer_->collection_.id, key);
-  StageIndexes(change.old.get(), nullptr, key);
-  const auto [at, fresh] = staged_at_.emplace(key.ToString(), staged_.size());
-  if (fresh) {
-    staged_.push_back({key, nullptr});
-  } else {
-    staged_[at->second].object = nullptr;
-  }
+  Stage(key, nullptr);
   return change;
 }
 
@@ -121,9 +156,9 @@ void Indexer::Writer::DeleteDelta(std::string_view handler, const ObjectKey& key
 
 Result<void> Indexer::Writer::Commit(Durability durability) {
   const CollectionId collection = indexer_->collection_.id;
-  indexer_->hot_->BeginCommit(collection, staged_);
+  if (indexer_->hot_) indexer_->hot_->BeginCommit(collection, staged_);
   auto outcome = indexer_->store_->Commit(std::move(transaction_), durability);
-  indexer_->hot_->EndCommit(collection, staged_, outcome.has_value());
+  if (indexer_->hot_) indexer_->hot_->EndCommit(collection, staged_, outcome.has_value());
   return outcome;
 }
 

@@ -159,7 +159,9 @@ Result<size_t> Store::CollectGarbage() {
     if (now - std::max(info.last_opened_ms, info.cursor.updated_ms) < ttl) continue;
     spdlog::info("dropping collection {} ({}): not used for {}s", info.id, info.spec.ToString(),
                  options().collection_ttl.count());
-    LARDER_RETURN_IF_ERROR(DropCollection(info.id));
+    const auto outcome = DropCollection(info.id);
+    if (!outcome && outcome.error().code == ErrorCode::kNotFound) continue;  // by somebody else
+    LARDER_RETURN_IF_ERROR(outcome);
     impl_->ReclaimSpace(info.id);
     ++dropped;
   }

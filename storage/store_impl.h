@@ -28,7 +28,9 @@ namespace larder {
 class Snapshot {
  public:
   explicit Snapshot(std::shared_ptr<Database> database)
-      : database_(std::move(database)), snapshot_((*database_)->GetSnapshot()) {}
+      : database_(std::move(database)),
+        snapshot_(database_->mode() == Database::Mode::kReader ? nullptr
+                                                               : (*database_)->GetSnapshot()) {}
   ~Snapshot() {
     if (snapshot_) (*database_)->ReleaseSnapshot(snapshot_);
   }

@@ -94,12 +94,12 @@ TEST_F(CollectionsTest, UnusedOnesAreDroppedAfterTheirTime) {
   testing::PutAll(*store_, young, {Pod(1)});
   Open();
   clock_.Advance(std::chrono::hours(5));
-  EXPECT_EQ(Must(store_->CollectGarbage()), 1U);
+  (void)Must(store_->CollectGarbage());  // or the janitor, which the clock has woken
   auto left = Must(store_->Collections());
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].spec.ns, "young");
   clock_.Advance(std::chrono::hours(24));
-  EXPECT_EQ(Must(store_->CollectGarbage()), 1U);
+  (void)Must(store_->CollectGarbage());
   EXPECT_TRUE(Must(store_->Collections()).empty());
   EXPECT_EQ(CodeOf(store_->Get(young, PodKey(1))), ErrorCode::kNotFound);
 }

@@ -1,0 +1,101 @@
+// Building an index over a collection that has objects already: in the background, in chunks, while
+// commits go on.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "indexer/indexer.h"
+
+namespace larder {
+namespace {
+
+// Objects indexed per commit of a build: commits of events wait no longer than this takes.
+constexpr size_t kBuildChunk = 256;
+
+}  // namespace
+
+std::vector<Indexer::BuildProgress> Indexer::Progress() const {
+  std::vector<BuildProgress> out;
+  for (const LiveIndexPtr& live : Indexes()->indexes()) {
+    out.push_back({live->definition.name(), live->Ready(), live->scanned.load()});
+  }
+  return out;
+}
+
+bool Indexer::WaitUntilReady(std::chrono::milliseconds timeout) const {
+  std::unique_lock lock(build_mutex_);
+  return build_wake_.wait_for(lock, timeout, [this] {
+    const IndexSetPtr set = Indexes();
+    return std::all_of(set->indexes().begin(), set->indexes().end(),
+                       [](const LiveIndexPtr& live) { return live->Ready(); });
+  });
+}
+
+void Indexer::BuildLoop(const std::stop_token& stop) {
+  for (;;) {
+    LiveIndexPtr next;
+    {
+      std::unique_lock lock(build_mutex_);
+      build_wake_.wait(lock, stop, [&] {
+        for (const LiveIndexPtr& live : Indexes()->indexes()) {
+          if (!live->Ready()) next = live;
+        }
+        return next != nullptr;
+      });
+    }
+    if (stop.stop_requested()) return;
+    if (auto built = Build(next, stop); !built && !stop.stop_requested()) {
+      spdlog::error("building index {} on {}: {}; trying again", next->definition.name(),
+                    collection_.spec.ToString(), built.error().ToString());
+      store_->options().clock->SleepFor(std::chrono::seconds(1), stop);
+    }
+    std::lock_guard lock(build_mutex_);
+    build_wake_.notify_all();
+  }
+}
+
+Result<void> Indexer::Build(const LiveIndexPtr& index, const std::stop_token& stop) {
+  ObjectKey after;
+  size_t scanned = 0;
+  for (bool more = true; more;) {
+    if (stop.stop_requested()) return {};
+    LARDER_ASSIGN_OR_RETURN(more, BuildChunk(*index, after, scanned));
+    index->scanned.store(scanned);
+  }
+  Transaction transaction = store_->Begin();
+  transaction.PutIndexRecord(collection_.id, {index->id, index->definition.name(),
+                                              StoredDefinition(index->definition), true});
+  LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  // A view that has this moment was taken after the last key was written.
+  index->ready_since.store(moment_.fetch_add(1) + 1);
+  return {};
+}
+
+// Under the write lock, so that no commit changes an object between its reading here and the
+// writing of its keys. What is committed from now on brings its own keys (Writer).
+Result<bool> Indexer::BuildChunk(const LiveIndex& index, ObjectKey& after, size_t& scanned) {
+  std::lock_guard write_lock(write_mutex_);
+  Transaction transaction = store_->Begin();
+  size_t in_chunk = 0;
+  Result<void> outcome;
+  LARDER_RETURN_IF_ERROR(store_->Scan(collection_.id, {}, after, [&](const ObjectPtr& object) {
+    for (const std::string& value : index.definition.Values(*object)) {
+      auto token = store_->IndexToken(collection_.id, value);
+      if (!token) {
+        outcome = tl::unexpected(token.error());
+        return false;
+      }
+      transaction.PutIndexKey(collection_.id, index.id, *token, object->key(), object->uid());
+    }
+    after = object->key();
+    return ++in_chunk < kBuildChunk;
+  }));
+  LARDER_RETURN_IF_ERROR(std::move(outcome));
+  scanned += in_chunk;
+  if (!transaction.Empty()) {
+    LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  }
+  return in_chunk == kBuildChunk;
+}
+
+}  // namespace larder

@@ -1,0 +1,50 @@
+// The indexes of a collection as they stand at one moment, evaluated together: all field paths in
+// one pass over the document. Immutable; an added index makes a new set. Internal to indexer/.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "indexer/index_definition.h"
+#include "storage/store.h"
+
+namespace larder {
+
+// One index. `ready_since` is the moment of the collection (Indexer::View) from which on a snapshot
+// has all its keys.
+struct LiveIndex {
+  static constexpr uint64_t kNotReady = UINT64_MAX;
+
+  LiveIndex(IndexDefinition definition_in, IndexId id_in, bool ready)
+      : definition(std::move(definition_in)), id(id_in), ready_since(ready ? 0 : kNotReady) {}
+
+  bool Ready() const { return ready_since.load() != kNotReady; }
+
+  const IndexDefinition definition;
+  const IndexId id;
+  std::atomic<uint64_t> ready_since;
+  std::atomic<size_t> scanned{0};
+};
+using LiveIndexPtr = std::shared_ptr<LiveIndex>;
+
+class IndexSet {
+ public:
+  explicit IndexSet(std::vector<LiveIndexPtr> indexes);
+
+  const std::vector<LiveIndexPtr>& indexes() const { return indexes_; }
+  LiveIndexPtr Find(std::string_view name) const;  // null: none of this name
+  // The values of each index, in the order of indexes(); each sorted, without repetitions.
+  std::vector<std::vector<std::string>> Values(const Object& object) const;
+
+ private:
+  std::vector<LiveIndexPtr> indexes_;
+  std::vector<FieldPath> paths_;
+  std::vector<size_t> path_owner_;  // which index each of paths_ belongs to
+};
+using IndexSetPtr = std::shared_ptr<const IndexSet>;
+
+}  // namespace larder

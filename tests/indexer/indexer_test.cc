@@ -1,0 +1,272 @@
+#include "indexer/indexer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/indexer/support.h"
+
+namespace larder {
+namespace {
+
+using testing::CodeOf;
+using ::testing::ElementsAre;
+using testing::Must;
+using testing::NamesOf;
+using testing::Thing;
+using ::testing::UnorderedElementsAre;
+using Outcome = Indexer::Outcome;
+
+class IndexerTest : public testing::IndexedStore {
+ protected:
+  std::vector<std::string> By(std::string_view index, std::string_view value) {
+    return NamesOf(Must(indexer_->ByIndex(index, value)));
+  }
+};
+
+TEST_F(IndexerTest, FindsObjectsByLabelFieldListAndFunction) {
+  Write({Thing("a", 1, "node-1", "web", {"x", "y"}), Thing("b", 2, "node-1", "db", {"y"}),
+         Thing("c", 3, "node-2", "web", {})});
+  EXPECT_THAT(By("node", "node-1"), ElementsAre("a", "b"));
+  EXPECT_THAT(By("app", "web"), ElementsAre("a", "c"));
+  EXPECT_THAT(By("tag", "y"), ElementsAre("a", "b"));
+  EXPECT_THAT(By("initial", "c"), ElementsAre("c"));
+  EXPECT_THAT(By("tag", "z"), ElementsAre());
+  EXPECT_THAT(Must(indexer_->ListIndexFuncValues("tag")), ElementsAre("x", "y"));
+  EXPECT_THAT(NamesOf(Must(indexer_->Index("tag", *Thing("z", 1, "", "", {"x", "y"})))),
+              ElementsAre("a", "b"));
+  const auto keys = Must(indexer_->IndexKeys("node", "node-2"));
+  ASSERT_EQ(keys.size(), 1U);
+  EXPECT_EQ(keys[0].name, "c");
+  EXPECT_EQ(CodeOf(indexer_->ByIndex("nothing", "x")), ErrorCode::kNotFound);
+  EXPECT_NE(indexer_->ByIndex("nothing", "x").error().message.find("app, "), std::string::npos);
+}
+
+TEST_F(IndexerTest, KeepsIndexesRightThroughUpdateDeleteAndRecreation) {
+  EXPECT_EQ(Upsert(Thing("a", 1, "node-1", "web", {"x"})).outcome, Outcome::kAdded);
+  const auto updated = Upsert(Thing("a", 2, "node-2", "web", {"x", "y"}));
+  EXPECT_EQ(updated.outcome, Outcome::kUpdated);
+  EXPECT_EQ(updated.old->resource_version(), "1");
+  EXPECT_THAT(By("node", "node-1"), ElementsAre());
+  EXPECT_THAT(By("node", "node-2"), ElementsAre("a"));
+  EXPECT_THAT(By("app", "web"), ElementsAre("a"));
+  EXPECT_THAT(By("tag", "y"), ElementsAre("a"));
+
+  const auto recreated = Upsert(Thing("a", 3, "node-2", "web", {"z"}, "another-uid"));
+  EXPECT_EQ(recreated.outcome, Outcome::kRecreated);
+  EXPECT_THAT(By("tag", "x"), ElementsAre());
+  std::vector<std::string> uids;
+  Must(indexer_->ForEachIndexed(
+      "node", "node-2",
+      [&](const IndexEntry& entry) {
+        uids.push_back(entry.uid);
+        return true;
+      },
+      indexer_->TakeView()));
+  EXPECT_THAT(uids, ElementsAre("another-uid"));
+
+  EXPECT_EQ(Delete("a", "another-uid", "4").outcome, Outcome::kDeleted);
+  for (const char* value : {"node-1", "node-2"}) EXPECT_THAT(By("node", value), ElementsAre());
+  for (const char* value : {"x", "y", "z"}) EXPECT_THAT(By("tag", value), ElementsAre());
+  EXPECT_EQ(CodeOf(indexer_->GetByKey({"n", "a"})), ErrorCode::kNotFound);
+}
+
+TEST_F(IndexerTest, OneBatchMayTouchAKeyManyTimes) {
+  const auto writer = indexer_->BeginWrite();
+  const auto put = [&](const ObjectPtr& object) {
+    return Must(writer->Upsert(object, Must(store_->Encode(indexer_->collection().id, *object))));
+  };
+  EXPECT_EQ(put(Thing("a", 1, "node-1", "web", {})).outcome, Outcome::kAdded);
+  EXPECT_EQ(put(Thing("a", 2, "node-2", "web", {})).outcome, Outcome::kUpdated);
+  EXPECT_EQ(Must(writer->Delete({"n", "a"}, "uid", "3")).outcome, Outcome::kDeleted);
+  EXPECT_EQ(put(Thing("a", 4, "node-3", "db", {}, "new")).outcome, Outcome::kAdded);
+  EXPECT_EQ(put(Thing("b", 5, "node-3", "db", {})).outcome, Outcome::kAdded);
+  EXPECT_EQ(Must(writer->Delete({"n", "b"}, "uid", "6")).outcome, Outcome::kDeleted);
+  EXPECT_EQ(CodeOf(indexer_->GetByKey({"n", "a"})), ErrorCode::kNotFound) << "not yet committed";
+  Must(writer->Commit(Durability::kRelaxed));
+  EXPECT_EQ(Must(indexer_->GetByKey({"n", "a"}))->resource_version(), "4");
+  EXPECT_THAT(By("node", "node-1"), ElementsAre());
+  EXPECT_THAT(By("node", "node-2"), ElementsAre());
+  EXPECT_THAT(By("node", "node-3"), ElementsAre("a"));
+  EXPECT_EQ(CodeOf(indexer_->GetByKey({"n", "b"})), ErrorCode::kNotFound);
+}
+
+TEST_F(IndexerTest, OlderAndEqualVersionsChangeNothing) {
+  Upsert(Thing("a", 10, "node-1", "web", {}));
+  EXPECT_EQ(Upsert(Thing("a", 10, "node-2", "web", {})).outcome, Outcome::kUnchanged);
+  EXPECT_EQ(Upsert(Thing("a", 9, "node-2", "web", {})).outcome, Outcome::kUnchanged);
+  EXPECT_THAT(By("node", "node-1"), ElementsAre("a"));
+  EXPECT_EQ(Delete("a", "older-uid", "5").outcome, Outcome::kUnchanged)
+      << "the delete of an earlier object of the same name";
+  EXPECT_EQ(Delete("missing", "uid", "5").outcome, Outcome::kUnchanged);
+  EXPECT_EQ(Upsert(Thing("a", 3, "node-3", "web", {}), Indexer::Writer::Expect::kAny).outcome,
+            Outcome::kUpdated)
+      << "a rewound server: versions say nothing";
+  EXPECT_THAT(By("node", "node-3"), ElementsAre("a"));
+}
+
+TEST_F(IndexerTest, AWriterThatIsDroppedLeavesNothing) {
+  {
+    const auto writer = indexer_->BeginWrite();
+    const ObjectPtr object = Thing("a", 1, "node-1", "web", {});
+    Must(writer->Upsert(object, Must(store_->Encode(indexer_->collection().id, *object))));
+  }
+  EXPECT_EQ(CodeOf(indexer_->GetByKey({"n", "a"})), ErrorCode::kNotFound);
+  EXPECT_THAT(By("node", "node-1"), ElementsAre());
+}
+
+TEST_F(IndexerTest, PreparedObjectsAreTheSameThing) {
+  const ObjectPtr object = Thing("a", 1, "node-1", "web", {"x"});
+  const Indexer::Prepared prepared = Must(indexer_->Prepare(*object));
+  // An index that comes in between is not forgotten.
+  Must(indexer_->AddIndexers({Must(IndexDefinition::ByField("late", "spec.tags[0]"))}));
+  {
+    const auto writer = indexer_->BeginWrite();
+    EXPECT_EQ(Must(writer->Upsert(object, prepared)).outcome, Outcome::kAdded);
+    Must(writer->Commit(Durability::kRelaxed));
+  }
+  EXPECT_THAT(By("node", "node-1"), ElementsAre("a"));
+  EXPECT_THAT(By("tag", "x"), ElementsAre("a"));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_THAT(By("late", "x"), ElementsAre("a"));
+}
+
+TEST_F(IndexerTest, ANewIndexOnAFilledCollectionIsBuilt) {
+  std::vector<ObjectPtr> things;
+  for (int i = 0; i < 1000; ++i) {
+    things.push_back(Thing("t" + std::to_string(i), 1, "node-" + std::to_string(i % 5), "web", {}));
+  }
+  Write(things);
+  Reopen({Must(IndexDefinition::ByField("node2", "spec.nodeName"))});
+  // Until it is ready a lookup says so, or scans: never a part.
+  const auto found = indexer_->ByIndex("node2", "node-1", WhenNotReady::kFail);
+  if (found) {
+    EXPECT_EQ(found->size(), 200U);
+  } else {
+    EXPECT_EQ(found.error().code, ErrorCode::kNotReady);
+  }
+  EXPECT_EQ(Must(indexer_->ByIndex("node2", "node-1", WhenNotReady::kScan)).size(), 200U);
+  EXPECT_EQ(Must(indexer_->IndexKeys("node2", "node-1", WhenNotReady::kScan)).size(), 200U);
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(20)));
+  EXPECT_EQ(Must(indexer_->ByIndex("node2", "node-1", WhenNotReady::kFail)).size(), 200U);
+  const auto progress = indexer_->Progress();
+  ASSERT_EQ(progress.size(), 1U);
+  EXPECT_TRUE(progress[0].ready);
+  EXPECT_EQ(progress[0].scanned, 1000U);
+  // Those that are no longer declared are gone, with their keys.
+  EXPECT_EQ(Must(store_->IndexRecords(indexer_->collection().id)).size(), 1U);
+  Reopen({Must(IndexDefinition::ByField("node2", "spec.nodeName"))});
+  EXPECT_TRUE(indexer_->Progress()[0].ready) << "built once, not at every start";
+  EXPECT_EQ(indexer_->Progress()[0].scanned, 0U);
+}
+
+TEST_F(IndexerTest, AChangedDefinitionIsBuiltAnew) {
+  Write({Thing("a", 1, "node-1", "web", {})});
+  const auto by = [](int version, std::string value) {
+    return IndexDefinition::ByFunction("f", version, [value = std::move(value)](const Object&) {
+      return std::vector<std::string>{value};
+    });
+  };
+  Reopen({by(1, "one")});
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_THAT(By("f", "one"), ElementsAre("a"));
+  Reopen({by(2, "two")});
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_THAT(By("f", "one"), ElementsAre());
+  EXPECT_THAT(By("f", "two"), ElementsAre("a"));
+}
+
+TEST_F(IndexerTest, IndexesAreDeclaredOnce) {
+  EXPECT_EQ(CodeOf(indexer_->AddIndexers({IndexDefinition::ByLabel("app")})),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(CodeOf(indexer_->AddIndexers(
+                {IndexDefinition::ByLabel("new"), IndexDefinition::ByLabel("other", "new")})),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(indexer_->GetIndexers().size(), 4U) << "all or none";
+  Must(indexer_->AddIndexers({IndexDefinition::ByLabel("new")}));
+  EXPECT_EQ(indexer_->GetIndexers().size(), 5U);
+}
+
+TEST_F(IndexerTest, CommitsGoOnWhileAnIndexIsBuilt) {
+  std::vector<ObjectPtr> things;
+  for (int i = 0; i < 3000; ++i) {
+    things.push_back(Thing("t" + std::to_string(i), 1, "node-0", "web", {}));
+  }
+  Write(things);
+  Must(indexer_->AddIndexers({Must(IndexDefinition::ByField("late", "spec.nodeName"))}));
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 3000; ++i) model["t" + std::to_string(i)] = "node-0";
+  std::mt19937_64 random(testing::Seed());
+  uint64_t version = 2;
+  while (!indexer_->Progress().back().ready) {
+    const std::string name = "t" + std::to_string(random() % 4000);
+    if (random() % 4 == 0) {
+      Delete(name, "", std::to_string(version++));
+      model.erase(name);
+    } else {
+      const std::string node = "node-" + std::to_string(random() % 3);
+      Upsert(Thing(name, version++, node, "web", {}));
+      model[name] = node;
+    }
+  }
+  for (const char* node : {"node-0", "node-1", "node-2"}) {
+    std::vector<std::string> expected;
+    for (const auto& [name, at] : model) {
+      if (at == node) expected.push_back(name);
+    }
+    EXPECT_EQ(NamesOf(Must(indexer_->ByIndex("late", node, WhenNotReady::kFail))), expected);
+  }
+}
+
+// A view taken before an index became ready has only a part of its keys.
+TEST_F(IndexerTest, AViewFromBeforeTheEndOfABuildIsNotTakenForComplete) {
+  Write({Thing("a", 1, "node-1", "web", {}), Thing("b", 1, "node-1", "web", {})});
+  const Indexer::View before = indexer_->TakeView();
+  Must(indexer_->AddIndexers({Must(IndexDefinition::ByField("late", "spec.nodeName"))}));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  const auto visit = [](const IndexEntry&) { return true; };
+  EXPECT_EQ(CodeOf(indexer_->ForEachIndexed("late", "node-1", visit, before)),
+            ErrorCode::kNotReady);
+  Must(indexer_->ForEachIndexed("late", "node-1", visit, indexer_->TakeView()));
+}
+
+TEST_F(IndexerTest, AttachesToALiveStoreForReading) {
+  Write({Thing("a", 1, "node-1", "web", {"x"}), Thing("b", 1, "node-1", "db", {"y"})});
+  const auto reader = Must(Store::OpenReadOnly({.path = dir_.path()}));
+  const auto collections = Must(reader->Collections());
+  ASSERT_EQ(collections.size(), 1U);
+  const auto attached = Must(Indexer::Attach(reader.get(), collections[0]));
+  EXPECT_THAT(NamesOf(Must(attached->ByIndex("node", "node-1"))), ElementsAre("a", "b"));
+  EXPECT_THAT(NamesOf(Must(attached->ByIndex("initial", "b"))), ElementsAre("b"));
+  EXPECT_EQ(attached->GetIndexers().size(), 4U);
+  Upsert(Thing("a", 2, "node-2", "web", {}));
+  Must(reader->CatchUp());
+  EXPECT_THAT(NamesOf(Must(attached->ByIndex("node", "node-2"))), ElementsAre("a"));
+  EXPECT_EQ(Must(attached->GetByKey({"n", "a"}))->resource_version(), "2");
+}
+
+// Every object found by an index is found with the value it was asked for, at one moment.
+TEST_F(IndexerTest, AnIndexReadAgreesWithTheObjectsBesideIt) {
+  for (int i = 0; i < 20; ++i) Upsert(Thing("t" + std::to_string(i), 1, "even", "web", {}));
+  std::jthread writer([this](const std::stop_token& stop) {
+    for (uint64_t version = 2; !stop.stop_requested(); ++version) {
+      std::vector<ObjectPtr> all;
+      for (int i = 0; i < 20; ++i) {
+        all.push_back(
+            Thing("t" + std::to_string(i), version, version % 2 ? "odd" : "even", "web", {}));
+      }
+      Write(all);
+    }
+  });
+  for (int i = 0; i < 1000; ++i) {
+    const auto found = Must(indexer_->ByIndex("node", i % 2 ? "odd" : "even"));
+    ASSERT_TRUE(found.empty() || found.size() == 20) << "half a commit: " << found.size();
+    for (const ObjectPtr& object : found) {
+      ASSERT_EQ(object->resource_version(), found[0]->resource_version());
+      const uint64_t version = std::stoull(std::string(object->resource_version()));
+      ASSERT_EQ(version % 2 == 1, i % 2 == 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace larder
