@@ -55,11 +55,11 @@ std::string_view ToString(DeltaType type);
 
 struct Delta {
   DeltaType type = DeltaType::kUpdated;
-  ObjectKey key;
+  ObjectKey key{};
   // The state after the change; for deletes the last one the server told, or null.
-  ObjectPtr object;
+  ObjectPtr object{};
   // The object as the store will write it, where the producer has made it already.
-  std::string encoded;
+  std::string encoded{};
   // Part of a list: versions are in no order, and the batch's version does not cover it.
   bool in_list = false;
   // A delete that nobody saw: `object` may be old or null.

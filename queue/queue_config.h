@@ -20,9 +20,9 @@
 namespace larder {
 
 struct WorkQueueConfig {
-  std::string name;
+  std::string name{};
   // Failures in a row before an item becomes a dead letter. None: it is tried for ever.
-  std::optional<uint32_t> max_retries;
+  std::optional<uint32_t> max_retries{};
 
   struct RateLimit {
     std::chrono::nanoseconds base_delay = std::chrono::milliseconds(5);
@@ -30,12 +30,12 @@ struct WorkQueueConfig {
     // Over all items. 0: only the delay per item counts.
     double qps = 10;
     uint32_t burst = 100;
-  } rate_limit;
+  } rate_limit{};
 
   struct Deduplication {
     bool enabled = false;
     std::chrono::nanoseconds ttl = std::chrono::minutes(5);
-  } deduplication;
+  } deduplication{};
 
   Durability durability = Durability::kRelaxed;
 

@@ -53,7 +53,7 @@ namespace larder {
 
 struct WorkQueueOptions {
   // Names the queue on disk and in metrics. A durable queue needs one.
-  std::string name;
+  std::string name{};
   // Where items are kept; must outlive the queue. Null: in memory only.
   Store* store = nullptr;
   // For Add and its variants; AddOptions can choose otherwise for one item.
@@ -63,9 +63,9 @@ struct WorkQueueOptions {
   std::chrono::milliseconds flush_interval{10};
   // After this many failures in a row AddRateLimited puts the item among the dead letters. None:
   // never.
-  std::optional<uint32_t> max_retries;
+  std::optional<uint32_t> max_retries{};
   // Null: DefaultControllerRateLimiter().
-  RateLimiterPtr rate_limiter;
+  RateLimiterPtr rate_limiter{};
   // Where workqueue_* metrics go; must outlive the queue. Null: none, and no clock is read on a
   // worker's path.
   prometheus::Registry* metrics = nullptr;
@@ -78,10 +78,10 @@ struct AddOptions {
   // Count a failure and wait as the rate limiter says; with `after` set, the shorter of both.
   bool rate_limited = false;
   // Higher first. None: 0, or for a rate-limited item in process the priority it was taken with.
-  std::optional<int32_t> priority;
+  std::optional<int32_t> priority{};
   // Why it failed: kept with the item when it becomes a dead letter.
-  std::string_view error;
-  std::optional<Durability> durability;
+  std::string_view error{};
+  std::optional<Durability> durability{};
 };
 
 // An item as a worker gets it.

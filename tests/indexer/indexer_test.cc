@@ -246,9 +246,9 @@ TEST_F(IndexerTest, AttachesToALiveStoreForReading) {
 
 // Every object found by an index is found with the value it was asked for, at one moment.
 TEST_F(IndexerTest, AnIndexReadAgreesWithTheObjectsBesideIt) {
-  for (int i = 0; i < 20; ++i) Upsert(Thing("t" + std::to_string(i), 1, "even", "web", {}));
+  for (int i = 0; i < 20; ++i) Upsert(Thing("t" + std::to_string(i), 2, "even", "web", {}));
   std::jthread writer([this](const std::stop_token& stop) {
-    for (uint64_t version = 2; !stop.stop_requested(); ++version) {
+    for (uint64_t version = 3; !stop.stop_requested(); ++version) {
       std::vector<ObjectPtr> all;
       for (int i = 0; i < 20; ++i) {
         all.push_back(

@@ -59,7 +59,7 @@ TEST_F(QueueMetricsTest, CountsAsClientGoDoes) {
   EXPECT_EQ(Sample("workqueue_work_duration_seconds_sum"), "2.5e-05");
   EXPECT_EQ(queue_->Get(), "foo");
   EXPECT_EQ(Sample("workqueue_queue_duration_seconds_count"), "2");
-  EXPECT_EQ(Sample("workqueue_queue_duration_seconds_sum"), "7.5e-05");
+  EXPECT_DOUBLE_EQ(std::stod(Sample("workqueue_queue_duration_seconds_sum")), 7.5e-05);
   queue_->Done("foo");
 }
 

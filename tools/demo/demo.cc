@@ -147,12 +147,18 @@ class Demo {
   // One in a hundred changes while the controller is away.
   uint64_t Changes() const { return std::max<uint64_t>(options_.objects / 100, 50); }
 
+  // What one reconcile takes: long enough that a kill in the first second finds work pending.
+  uint64_t WorkMicroseconds() const {
+    return std::max<uint64_t>(400, 4'000'000 / options_.objects);
+  }
+
   // Ready when it has caught up with the newest change of a pod.
   Result<std::unique_ptr<Controller>> StartController() {
     LARDER_ASSIGN_OR_RETURN(const uint64_t newest, NewestVersion());
     return Controller::Start(
         {"--log-level", "off", "demo-worker", "--store", store_, "--server", cluster_->url(),
-         "--journal", journal_, "--until-version", std::to_string(newest)},
+         "--journal", journal_, "--until-version", std::to_string(newest), "--work-microseconds",
+         std::to_string(WorkMicroseconds())},
         stop_);
   }
 
@@ -340,6 +346,7 @@ void AddDemo(CLI::App& app, Context& context) {
   run->add_option("--server", worker->server)->required();
   run->add_option("--journal", worker->journal)->required();
   run->add_option("--until-version", worker->until_version);
+  run->add_option("--work-microseconds", worker->work_microseconds);
   run->callback([worker, &context] { context.exit_code = RunWorker(*worker, context.stop); });
 }
 
