@@ -228,7 +228,7 @@ void ApiHandler::AnswerBody(Call& call, const Fault& fault) {
       });
 }
 
-ApiResult<void> ApiHandler::Dispatch(Call& call) {
+ApiResult<void> ApiHandler::Dispatch(Call& call) try {
   const std::string& verb = call.target.verb;
   if (verb == "get") return Get(call);
   if (verb == "list") return List(call);
@@ -239,6 +239,8 @@ ApiResult<void> ApiHandler::Dispatch(Call& call) {
   if (verb == "patch") return Patch(call);
   if (verb == "delete") return Delete(call);
   return DeleteCollection(call);
+} catch (const Json::exception& failure) {
+  return tl::unexpected(BadRequestStatus(fmt::format("the body is malformed: {}", failure.what())));
 }
 
 }  // namespace larder::apiserver

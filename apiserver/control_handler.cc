@@ -80,6 +80,15 @@ Result<Json> ControlHandler::Answer(const httplib::Request& request, const std::
     LARDER_RETURN_IF_ERROR(churn_.Load(pods.get<uint64_t>()));
     return StateJson();
   }
+  if (path == "save" && post) {
+    parts_.state.Save();
+    return StateJson();
+  }
+  if (path == "restore" && post) {
+    if (!parts_.state.Restore()) return MakeError(ErrorCode::kNotFound, "nothing was saved");
+    drop_connections_();
+    return StateJson();
+  }
   if (path == "users" && post) return SetUsers(body);
   if (path == "state" && !post) return StateJson();
   return MakeError(ErrorCode::kNotFound, "no endpoint {} /simulator/{}", request.method, path);

@@ -22,6 +22,10 @@ void History::Append(uint64_t version, EventType type, const std::string* resour
   rows_.push_back({version, hash, resource, std::move(identity), type});
 }
 
+void History::Truncate(uint64_t version) {
+  while (!rows_.empty() && rows_.back().version > version) rows_.pop_back();
+}
+
 std::vector<HistoryEntry> History::Read(uint64_t from, size_t limit) const {
   auto row = std::upper_bound(rows_.begin(), rows_.end(), from,
                               [](uint64_t version, const Row& r) { return version < r.version; });

@@ -42,6 +42,8 @@ class History {
               std::shared_ptr<const Identity> identity, uint64_t hash);
   // Entries with a version above `from`, at most `limit` of them.
   std::vector<HistoryEntry> Read(uint64_t from, size_t limit) const;
+  // Forgets what came after the version.
+  void Truncate(uint64_t version);
   size_t Size() const { return rows_.size(); }
 
  private:

@@ -154,7 +154,20 @@ ApiResult<void> ObjectWriter::CheckMetadata(const ResourceInfo& info, const std:
 }
 
 void ObjectWriter::PrepareNew(const ResourceInfo& info, Json& object, const WriteOptions& options) {
+  // The object first: a reference to its metadata would not survive what is added or taken away.
+  const std::string& resource = info.resource.resource;
+  if (info.status && !options.trusted) object.erase("status");
+  if (resource == "pods" && !object.contains("status")) {
+    object["status"] = {{"phase", "Pending"}, {"qosClass", "BestEffort"}};
+  }
+  if (resource == "namespaces") {
+    object["spec"]["finalizers"] = Json::array({"kubernetes"});
+    object["status"]["phase"] = "Active";
+  }
   Json& metadata = object["metadata"];
+  if (resource == "namespaces") {
+    metadata["labels"]["kubernetes.io/metadata.name"] = Text(metadata, "name");
+  }
   if (!options.trusted || Text(metadata, "uid").empty()) metadata["uid"] = NewUid();
   if (!options.trusted || Text(metadata, "creationTimestamp").empty()) {
     metadata["creationTimestamp"] = Now();
@@ -168,25 +181,16 @@ void ObjectWriter::PrepareNew(const ResourceInfo& info, Json& object, const Writ
   } else {
     metadata.erase("generation");
   }
-  if (info.status && !options.trusted) object.erase("status");
-  if (info.resource.resource == "pods" && !object.contains("status")) {
-    object["status"] = {{"phase", "Pending"}, {"qosClass", "BestEffort"}};
-  }
-  if (info.resource.resource == "namespaces") {
-    metadata["labels"]["kubernetes.io/metadata.name"] = Text(metadata, "name");
-    object["spec"]["finalizers"] = Json::array({"kubernetes"});
-    object["status"]["phase"] = "Active";
-  }
 }
 
 void ObjectWriter::PrepareUpdate(const ResourceInfo& info, const Json& current, Json& updated,
                                  const WriteOptions& options) const {
-  Json& metadata = updated["metadata"];
-  const Json& old = current["metadata"];
   // Only a status update may change the status, and it changes nothing else.
   if (options.subresource == "status") {
     Json status = updated.value("status", Json());
+    Json managers = updated["metadata"].value("managedFields", Json());
     updated = current;
+    if (!managers.is_null()) updated["metadata"]["managedFields"] = std::move(managers);
     if (status.is_null()) {
       updated.erase("status");
     } else {
@@ -195,6 +199,8 @@ void ObjectWriter::PrepareUpdate(const ResourceInfo& info, const Json& current, 
   } else if (info.status && !options.trusted) {
     SetOrErase(updated, "status", current);
   }
+  Json& metadata = updated["metadata"];
+  const Json& old = current["metadata"];
   for (const char* key : {"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
                           "deletionGracePeriodSeconds", "generateName", "generation"}) {
     SetOrErase(metadata, key, old);
@@ -320,7 +326,7 @@ ApiResult<Json> ObjectWriter::ScaleChange(const Json& current, const Json& scale
 
 ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::string& ns,
                                         const std::string& name, const WriteOptions& options,
-                                        bool may_create, bool tracked, const Change& change) {
+                                        bool may_create, bool tracked, const Change& change) try {
   const TablePtr table = state_.FindTable(info.resource.ToString());
   if (!table) return tl::unexpected(NoSuchPathStatus());
   const std::string key = KeyOf(ns, name);
@@ -332,6 +338,9 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
     ApiResult<Json> changed = change(current ? &before : nullptr);
     if (!changed) return tl::unexpected(std::move(changed).error());
     Json& object = *changed;
+    if (!object.is_object() || !object.contains("metadata") || !object["metadata"].is_object()) {
+      return tl::unexpected(BadRequestStatus("the object would be left without metadata"));
+    }
     const bool named_version = !Text(object["metadata"], "resourceVersion").empty();
     std::string uid;
     if (current) {
@@ -402,6 +411,10 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
         if (named_version && current) return tl::unexpected(ModifiedStatus(info, name));
     }
   }
+} catch (const Json::exception& failure) {
+  // A field of another type than it must have, found in the middle of it.
+  return tl::unexpected(
+      BadRequestStatus(fmt::format("the object is malformed: {}", failure.what())));
 }
 
 std::string ScaleJson(const StoredObject& object) {

@@ -195,6 +195,16 @@ void Simulator::ExpireHistory(std::string_view resource) {
   if (resource.empty() || table) impl_->state.ExpireHistory(table.get());
 }
 
+void Simulator::SaveState() { impl_->state.Save(); }
+
+Result<void> Simulator::RestoreState() {
+  if (!impl_->state.Restore()) {
+    return MakeError(ErrorCode::kNotFound, "the simulator has no saved state to return to");
+  }
+  DropConnections();
+  return {};
+}
+
 Result<void> Simulator::SetClusterUid(const std::string& uid) {
   const TablePtr table = impl_->state.FindTable("namespaces");
   while (true) {

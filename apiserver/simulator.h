@@ -117,6 +117,11 @@ class Simulator {
   std::vector<HistoryEntry> History(uint64_t from = 0, size_t limit = SIZE_MAX) const;
   // Drops the watch windows of a resource, or of all: a watch from before now gets a 410.
   void ExpireHistory(std::string_view resource = {});
+  // A backup of the cluster, and the return to it: what came after never happened, and versions are
+  // given out again, as when an etcd is restored. Connections break. Fails with kNotFound where
+  // nothing was saved.
+  void SaveState();
+  Result<void> RestoreState();
   // As if another cluster were at this address.
   Result<void> SetClusterUid(const std::string& uid);
   std::string ClusterUid() const;

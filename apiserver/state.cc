@@ -266,6 +266,28 @@ State::ScanResult State::Scan(const Table& table, uint64_t version, std::string_
   return out;
 }
 
+void State::Save() {
+  std::lock_guard lock(mutex_);
+  backup_.emplace();
+  backup_->version = version_;
+  for (const auto& [name, table] : tables_) backup_->objects[name] = table->objects_;
+}
+
+bool State::Restore() {
+  std::lock_guard lock(mutex_);
+  if (!backup_) return false;
+  version_ = backup_->version;
+  terminating_.clear();
+  history_.Truncate(version_);
+  for (const auto& [name, table] : tables_) {
+    table->objects_ = backup_->objects[name];
+    DropWindow(*table, version_);
+    // One further than any watcher can be: all have fallen behind.
+    ++table->first_sequence_;
+  }
+  return true;
+}
+
 std::vector<HistoryEntry> State::ReadHistory(uint64_t from, size_t limit) const {
   std::lock_guard lock(mutex_);
   return history_.Read(from, limit);

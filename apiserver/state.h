@@ -169,6 +169,12 @@ class State {
   // Drops the windows (of one table, or of all where null): watches from before now get a 410.
   void ExpireHistory(const Table* table);
 
+  // A backup of everything, and the return to it, as when etcd is restored: what came after the
+  // backup never happened, versions are given out again, all watches end. CRDs made since stay
+  // served. False: nothing was saved.
+  void Save();
+  bool Restore();
+
   std::vector<HistoryEntry> ReadHistory(uint64_t from, size_t limit) const;
   size_t HistorySize() const;
 
@@ -180,6 +186,12 @@ class State {
   bool NamespaceMissing(std::string_view ns) const;
   static void DropWindow(Table& table, uint64_t version);
 
+  using Objects = std::map<std::string, StoredPtr, std::less<>>;
+  struct Backup {
+    uint64_t version = 0;
+    std::map<std::string, Objects> objects;
+  };
+
   const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable_any version_changed_;
@@ -190,6 +202,7 @@ class State {
   std::set<std::string> table_names_;
   std::set<std::string, std::less<>> terminating_;
   History history_;
+  std::optional<Backup> backup_;
 };
 
 }  // namespace larder::apiserver

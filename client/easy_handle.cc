@@ -163,6 +163,7 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, const Conne
   } else {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   }
+  set(CURLOPT_HEADEROPT, static_cast<long>(CURLHEADER_SEPARATE));  // ours are not for a proxy
   if (!config.proxy_url.empty()) {
     set(CURLOPT_PROXY, config.proxy_url.c_str());
     set(CURLOPT_NOPROXY, "");

@@ -1,6 +1,7 @@
 #include "tests/apiserver/api_client.h"
 
 #include <fmt/format.h>
+#include <httplib.h>
 
 #include <utility>
 
@@ -12,8 +13,24 @@ Answer Convert(const httplib::Result& result) {
   if (!result) return out;
   out.code = result->status;
   out.body = result->body;
-  out.headers = result->headers;
+  for (const auto& [name, value] : result->headers) out.headers[name] = value;
   return out;
+}
+
+httplib::Headers Convert(const Headers& headers) {
+  httplib::Headers out(headers.begin(), headers.end());
+  out.emplace("User-Agent", "larder-test/1");
+  return out;
+}
+
+// With the token and the CA set.
+std::unique_ptr<httplib::Client> Connect(const ServerAddress& address) {
+  auto client = std::make_unique<httplib::Client>(address.url);
+  if (!address.ca_file.empty()) client->set_ca_cert_path(address.ca_file);
+  if (!address.token.empty()) client->set_bearer_token_auth(address.token);
+  client->set_read_timeout(60);
+  client->set_decompress(false);
+  return client;
 }
 
 std::string Text(const Json& body) { return body.is_null() ? std::string() : body.dump(); }
@@ -37,44 +54,33 @@ std::string Escape(const std::string& text) {
   return out;
 }
 
-std::unique_ptr<httplib::Client> ApiClient::Connect(const ServerAddress& address) {
-  auto client = std::make_unique<httplib::Client>(address.url);
-  if (!address.ca_file.empty()) client->set_ca_cert_path(address.ca_file);
-  if (!address.token.empty()) client->set_bearer_token_auth(address.token);
-  client->set_read_timeout(60);
-  client->set_decompress(false);
-  return client;
+Answer ApiClient::Get(const std::string& path, Headers headers) const {
+  return Convert(Connect(address_)->Get(path, Convert(headers)));
 }
 
-Answer ApiClient::Get(const std::string& path, httplib::Headers headers) const {
-  headers.emplace("User-Agent", "larder-test/1");
-  return Convert(Connect(address_)->Get(path, headers));
+Answer ApiClient::Post(const std::string& path, const Json& body, Headers headers) const {
+  return Convert(Connect(address_)->Post(path, Convert(headers), Text(body), "application/json"));
 }
 
-Answer ApiClient::Post(const std::string& path, const Json& body, httplib::Headers headers) const {
-  headers.emplace("User-Agent", "larder-test/1");
-  return Convert(Connect(address_)->Post(path, headers, Text(body), "application/json"));
-}
-
-Answer ApiClient::Put(const std::string& path, const Json& body, httplib::Headers headers) const {
-  headers.emplace("User-Agent", "larder-test/1");
-  return Convert(Connect(address_)->Put(path, headers, Text(body), "application/json"));
+Answer ApiClient::Put(const std::string& path, const Json& body, Headers headers) const {
+  return Convert(Connect(address_)->Put(path, Convert(headers), Text(body), "application/json"));
 }
 
 Answer ApiClient::Patch(const std::string& path, const Json& body, const std::string& type) const {
-  return Convert(
-      Connect(address_)->Patch(path, {{"User-Agent", "larder-test/1"}}, Text(body), type));
+  return Convert(Connect(address_)->Patch(path, Convert(Headers()), Text(body), type));
 }
 
 Answer ApiClient::Delete(const std::string& path, const Json& body) const {
-  return Convert(Connect(address_)->Delete(path, {{"User-Agent", "larder-test/1"}}, Text(body),
-                                           "application/json"));
+  return Convert(
+      Connect(address_)->Delete(path, Convert(Headers()), Text(body), "application/json"));
 }
 
-WatchReader::WatchReader(const ServerAddress& address, const std::string& path,
-                         httplib::Headers headers)
-    : client_(ApiClient::Connect(address)) {
-  headers.emplace("User-Agent", "larder-test/1");
+struct WatchReader::Client {
+  std::unique_ptr<httplib::Client> http;
+};
+
+WatchReader::WatchReader(const ServerAddress& address, const std::string& path, Headers headers)
+    : client_(new Client{Connect(address)}) {
   thread_ = std::thread([this, path, headers] { Run(path, headers); });
 }
 
@@ -83,11 +89,11 @@ WatchReader::~WatchReader() {
   thread_.join();
 }
 
-void WatchReader::Close() { client_->stop(); }
+void WatchReader::Close() { client_->http->stop(); }
 
-void WatchReader::Run(const std::string& path, const httplib::Headers& headers) {
-  const httplib::Result result = client_->Get(
-      path, headers,
+void WatchReader::Run(const std::string& path, const Headers& headers) {
+  const httplib::Result result = client_->http->Get(
+      path, Convert(headers),
       [this](const httplib::Response& response) {
         std::lock_guard lock(mutex_);
         code_ = response.status;
@@ -119,13 +125,18 @@ int WatchReader::Code() {
   return code_;
 }
 
-Json WatchReader::Next(std::chrono::milliseconds patience) {
+std::optional<std::string> WatchReader::NextLine(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, patience, [&] { return !lines_.empty() || ended_; });
-  if (lines_.empty()) return nullptr;
-  const std::string line = std::move(lines_.front());
+  if (lines_.empty()) return std::nullopt;
+  std::string line = std::move(lines_.front());
   lines_.pop_front();
-  return Json::parse(line, nullptr, false);
+  return line;
+}
+
+Json WatchReader::Next(std::chrono::milliseconds patience) {
+  const std::optional<std::string> line = NextLine(patience);
+  return line ? Json::parse(*line, nullptr, false) : Json(nullptr);
 }
 
 Json WatchReader::NextEvent() {

@@ -238,7 +238,7 @@ TEST_F(ListTest, CompressesOnlyLargeAnswersAndOnlyWhereAccepted) {
 
 TEST_F(ListTest, MetadataOnlyHasEverythingOfMetadataAndNothingElse) {
   MakeConfigMap("a", {{"app", "web"}});
-  const httplib::Headers accept = {
+  const Headers accept = {
       {"Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}};
   const Json list = client_->Get(kConfigMaps, accept).json();
   EXPECT_EQ(list["kind"], "PartialObjectMetadataList");

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 class WatchTest : public SimulatorTest {
  protected:
-  std::unique_ptr<WatchReader> Watch(const std::string& query, httplib::Headers headers = {}) {
+  std::unique_ptr<WatchReader> Watch(const std::string& query, Headers headers = {}) {
     return std::make_unique<WatchReader>(
         address(), std::string(kConfigMaps) + "?watch=true&" + query, std::move(headers));
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "client/transport.h"
+#include "tests/client/connect_proxy.h"
 #include "tests/client/test_server.h"
 #include "tests/client/test_util.h"
 
@@ -10,10 +11,12 @@ namespace larder {
 namespace {
 
 using ::larder::testing::Authority;
+using ::larder::testing::ConnectProxy;
 using ::larder::testing::LogCapture;
 using ::larder::testing::TempDir;
 using ::larder::testing::TestServer;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 class TlsTest : public ::testing::Test {
@@ -183,6 +186,27 @@ TEST_F(TlsTest, AnAuthorityThatIsNoPemIsTheConfigurationsFault) {
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument) << response.error().message;
   EXPECT_EQ(requests_, 0);
+}
+
+TEST_F(TlsTest, TunnelsThroughAProxyThatLearnsNothing) {
+  TestServer server(
+      authority_.Sign({.common_name = "s", .alternative_names = {"DNS:cluster.example"}}));
+  Serve(server);
+  const ConnectProxy proxy;
+  ClientConfig config = Trusting(server, authority_);
+  config.server = server.Url("cluster.example");  // a name that only the proxy knows
+  config.proxy_url = proxy.Url();
+  const auto response = Try(config);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 200);
+  EXPECT_EQ(response->headers.count("x-proxy"), 0u);
+  ASSERT_EQ(proxy.heads().size(), 1u);
+  EXPECT_THAT(proxy.heads()[0], HasSubstr("CONNECT cluster.example:"));
+  EXPECT_THAT(proxy.heads()[0], Not(HasSubstr(config.token)));
+  // And whom it tunnels to is still verified.
+  config.ca_data = stranger_.Pem();
+  requests_ = 0;
+  ExpectRefused(Try(config));
 }
 
 TEST_F(TlsTest, OldProtocolVersionsAreRefused) {

@@ -223,6 +223,24 @@ TEST(FieldPath, SurvivesDeepNesting) {
   EXPECT_THAT(Raw(*object, "spec.a"), ElementsAre(lists));
 }
 
+TEST(FieldPath, ReadsSeveralPathsInOnePass) {
+  const std::string_view texts[] = {"spec.c.n",         "spec.c[1].n", "spec.c[*].p.k", "spec",
+                                    "spec.x",           "spec.c",      "metadata.name", "spec.c.n",
+                                    "spec.c[0].p[1].k", "spec.x.y",    "status.phase"};
+  std::vector<FieldPath> paths;
+  for (const std::string_view text : texts) paths.push_back(FieldPath::Parse(text).value());
+  for (const std::string spec :
+       {R"({"x":"1","c":[{"n":"a","p":[{"k":1},{"k":2}]},{"n":"b"},"s"]})",
+        R"({"c":[{"n":"a"},{"n":tru}],"x":"2"})", R"({"x":{"y":[[3]]},"c":{"n":4}})", "[]"}) {
+    const ObjectPtr object = WithSpec(spec);
+    const std::vector<std::vector<std::string>> values = FieldPath::ValuesOf(paths, *object);
+    ASSERT_EQ(values.size(), paths.size());
+    for (size_t i = 0; i < paths.size(); ++i) {
+      EXPECT_EQ(values[i], paths[i].Values(*object)) << texts[i] << " of " << spec;
+    }
+  }
+}
+
 TEST(FieldPath, IsSharedByThreads) {
   const ObjectPtr object = WithSpec(R"({"nodeName":"n1"})");
   const FieldPath path = FieldPath::Parse("spec.nodeName").value();

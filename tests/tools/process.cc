@@ -33,7 +33,7 @@ Outcome RunLarder(const std::vector<std::string>& arguments, const RunOptions& o
   if (pid == 0) {
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
-::execv(LARDER_COMMAND, argv.data());
+    ::execv(LARDER_COMMAND, argv.data());
     ::_exit(127);
   }
   ::close(out[1]);
