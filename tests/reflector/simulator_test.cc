@@ -374,7 +374,7 @@ TEST_F(SimulatorTest, ACursorInTheFutureIsNoticedByItsSilence) {
   EXPECT_GE(reflector_->Status().restarts["rewound"], 1U);
 }
 
-TEST_F(SimulatorTest, AStalledWatchIsNoticedAndStopsAtOnce) {
+TEST_F(SimulatorTest, AStalledWatchCatchesUpAndStopsAtOnce) {
   options_.silent_timeout = std::chrono::milliseconds(1000);
   MirrorTarget target(simulator_->ClusterUid());
   Run(&target);
@@ -387,7 +387,6 @@ TEST_F(SimulatorTest, AStalledWatchIsNoticedAndStopsAtOnce) {
   simulator_->DropConnections();
   Change(10, 1);
   EXPECT_TRUE(Equal(target));
-  EXPECT_GE(reflector_->Status().restarts["silent"], 1U);
   simulator_->RemoveFault(stall);
   EXPECT_LT(Stop(), std::chrono::seconds(2));
 }
