@@ -269,6 +269,8 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
     }
     outcome = writer->Commit(options_.durability);
   }
+  // Before the cursor shows it: who waits for a version finds its work in the queues, too.
+  sink_->Publish(outcome.has_value());
   if (outcome) {
     std::lock_guard lock(mutex_);
     ++stats_.commits;
@@ -278,7 +280,6 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
     cursor_ = next;
     changed_.notify_all();
   }
-  sink_->Publish(outcome.has_value());
   return outcome;
 }
 
