@@ -173,6 +173,7 @@ void Churn::Start(const ChurnOptions& options) {
   ++generation_;
   limit_reached_ = false;
   counts_.running = true;
+  changed_.notify_all();
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   }
@@ -227,12 +228,15 @@ void Churn::Loop(const std::stop_token& stop) {
       if (clock_.Now() >= until) break;
     }
     if (options.limit > 0 && done >= options.limit) {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       if (generation == generation_) {
         limit_reached_ = true;
         counts_.running = false;
       }
       changed_.notify_all();
+      // Nothing more to do until somebody starts it again.
+      changed_.wait(lock, stop, [&] { return generation != generation_; });
+      continue;
     }
     if (done < due) continue;
     if (!clock_.SleepFor(kTick, stop)) break;

@@ -44,7 +44,7 @@ State::Wake State::NextEvents(Table& table, WatchPosition& position, size_t max,
                               std::vector<WindowEvent>& events, uint64_t* version) {
   std::unique_lock lock(mutex_);
   while (true) {
-    if (stop.stop_requested() || interrupted() || table.removed_) return Wake::kEnded;
+    if (stop.stop_requested() || interrupted()) return Wake::kEnded;
     if (position.next_sequence < table.first_sequence_) return Wake::kEnded;
     size_t index = static_cast<size_t>(position.next_sequence - table.first_sequence_);
     for (; index < table.window_.size() && events.size() < max; ++index) {
@@ -55,6 +55,8 @@ State::Wake State::NextEvents(Table& table, WatchPosition& position, size_t max,
     }
     *version = version_;
     if (!events.empty()) return Wake::kEvents;
+    // Only now: the deletions that went before the table's end are delivered.
+    if (table.removed_) return Wake::kEnded;
     if (options_.clock->Now() >= deadline) return Wake::kDeadline;
     options_.clock->WaitUntil(lock, table.changed_, deadline, stop);
   }
