@@ -36,7 +36,8 @@ rocksdb::DBOptions MakeDbOptions(const StoreOptions& options, rocksdb::Env* env,
   db.max_open_files = -1;
   // Files are few; starting sixteen threads per family to open them costs more than opening them.
   db.max_file_opening_threads = 1;
-  // A start reads the log into memory and goes on; writing it out as tables first would only delay it.
+  // A start reads the log into memory and goes on; writing it out as tables first would only delay
+  // it.
   db.avoid_flush_during_recovery = true;
   db.skip_stats_update_on_db_open = true;
   db.avoid_unnecessary_blocking_io = true;
@@ -209,7 +210,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const std::string path = options.path.empty() ? "/memory" : options.path;
+  const std::string path = options.in_memory ? "/memory" : options.path;
   const rocksdb::Status status =
       owner ? rocksdb::DB::Open(db_options, path, families, &handles, &db)
             : rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db);

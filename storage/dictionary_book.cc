@@ -175,6 +175,16 @@ void DictionaryBook::Want(Page& page) {
   wake_.notify_all();
 }
 
+void DictionaryBook::TrainFrom(Page& page, std::vector<std::pair<CollectionId, ObjectKey>> sample) {
+  {
+    std::lock_guard lock(page.mutex);
+    page.observed = std::max<uint64_t>(page.observed, sample.size());
+    page.sample = std::move(sample);
+    if (!page.wanted) Want(page);
+  }
+  WaitIdle();
+}
+
 void DictionaryBook::WaitIdle() {
   std::unique_lock lock(wake_mutex_);
   wake_.wait(lock, trainer_.get_stop_token(), [this] { return wanted_.empty(); });

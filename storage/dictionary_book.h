@@ -59,6 +59,9 @@ class DictionaryBook final : public DictionarySource {
   std::vector<DictionaryId> Retired() const;
   void Remove(DictionaryId id);
 
+  // Trains from these stored objects now, and waits: for a resource too small to get there by
+  // itself.
+  void TrainFrom(Page& page, std::vector<std::pair<CollectionId, ObjectKey>> sample);
   // Waits until no training is under way or wanted.
   void WaitIdle();
   // Ends the training thread, for good. Before what the hooks use goes away.

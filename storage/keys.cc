@@ -88,6 +88,13 @@ Result<std::string> UnescapePart(std::string_view text) {
   return out;
 }
 
+std::optional<CollectionId> CollectionOf(std::string_view key) {
+  CollectionId collection = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), collection);
+  if (error != std::errc() || end == key.data() + key.size() || *end != '/') return std::nullopt;
+  return collection;
+}
+
 std::string CollectionPrefix(CollectionId collection) { return std::to_string(collection) + "/"; }
 
 std::string NamespacePrefix(CollectionId collection, std::string_view ns) {

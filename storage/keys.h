@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,8 @@ namespace larder::keys {
 std::string EscapePart(std::string_view text);
 Result<std::string> UnescapePart(std::string_view text);
 
+// Which collection a key of objects, indexes or deltas belongs to; nullopt where it is no such key.
+std::optional<CollectionId> CollectionOf(std::string_view key);
 std::string CollectionPrefix(CollectionId collection);                      // "7/"
 std::string NamespacePrefix(CollectionId collection, std::string_view ns);  // "7/default/"
 std::string Object(CollectionId collection, const ObjectKey& key);

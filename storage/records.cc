@@ -154,11 +154,11 @@ std::string CollectionKey(CollectionId id) {
   return std::string(kCollectionPrefix) + std::to_string(id);
 }
 std::string FingerprintKey(std::string_view fingerprint) {
-  return "fingerprint/" + std::string(fingerprint);
+  return std::string(kFingerprintPrefix) + std::string(fingerprint);
 }
-std::string CursorKey(CollectionId id) { return "cursor/" + std::to_string(id); }
+std::string CursorKey(CollectionId id) { return std::string(kCursorPrefix) + std::to_string(id); }
 std::string IndexKeyPrefix(CollectionId collection) {
-  return "index/" + std::to_string(collection) + "/";
+  return std::string(kIndexPrefix) + std::to_string(collection) + "/";
 }
 std::string IndexKey(CollectionId collection, IndexId id) {
   return IndexKeyPrefix(collection) + std::to_string(id);
@@ -181,7 +181,7 @@ Result<DictionaryName> ParseDictionaryKey(std::string_view key) {
   }
   return Damaged("dictionary's key", key);
 }
-std::string NoteKey(std::string_view name) { return "note/" + std::string(name); }
+std::string NoteKey(std::string_view name) { return std::string(kNotePrefix) + std::string(name); }
 
 }  // namespace larder::records
 

@@ -26,7 +26,11 @@ Result<QueueRecord> DecodeQueue(std::string_view bytes);
 // Keys of the family `meta`, besides kFormatKey of storage/database.h.
 inline constexpr std::string_view kNextIdKey = "next_id";
 inline constexpr std::string_view kCollectionPrefix = "collection/";
+inline constexpr std::string_view kCursorPrefix = "cursor/";
 inline constexpr std::string_view kDictionaryPrefix = "dictionary/";
+inline constexpr std::string_view kFingerprintPrefix = "fingerprint/";
+inline constexpr std::string_view kIndexPrefix = "index/";
+inline constexpr std::string_view kNotePrefix = "note/";
 std::string CollectionKey(CollectionId id);                 // "collection/7"
 std::string FingerprintKey(std::string_view fingerprint);   // "fingerprint/..."
 std::string CursorKey(CollectionId id);                     // "cursor/7"

@@ -348,7 +348,8 @@ void CutMetadata(const Object& object, std::string& residual) {
   residual.append(json.substr(copied));
 }
 
-Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes) {
+Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes,
+                                    size_t json_bytes) {
   const auto damaged = [] {
     return MakeError(ErrorCode::kCorruption, "the list of cut metadata fields is damaged");
   };
@@ -366,7 +367,7 @@ Result<std::string> RestoreMetadata(std::string_view residual, std::string_view 
     gaps[i].field = static_cast<uint8_t>(code[0]);
   }
   std::string json;
-  json.reserve(residual.size() + envelope_bytes.size() + 512 + Object::kJsonPadding);
+  json.reserve(json_bytes + Object::kJsonPadding);
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view gap;
     if (!TakeBytes(residual, gaps[i].bytes, gap)) return damaged();
@@ -374,6 +375,7 @@ Result<std::string> RestoreMetadata(std::string_view residual, std::string_view 
     if (!Render(json, envelope, gaps[i].field)) return damaged();
   }
   json.append(residual);
+  if (json.size() != json_bytes) return damaged();
   return json;
 }
 

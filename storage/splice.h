@@ -20,8 +20,9 @@ namespace larder {
 // caller that keeps it from object to object saves the allocation.
 void CutMetadata(const Object& object, std::string& residual);
 
-// The reverse, from the residual and the envelope it was cut with. kCorruption when they do not fit
-// together.
-Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes);
+// The reverse, from the residual, the envelope it was cut with and the size of the document.
+// kCorruption when they do not fit together.
+Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes,
+                                    size_t json_bytes);
 
 }  // namespace larder

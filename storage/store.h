@@ -129,9 +129,10 @@ class Transaction {
   bool Empty() const;
   size_t ByteSize() const;
 
+  struct Rep;  // for storage/ itself
+
  private:
   friend class Store;
-  struct Rep;
   explicit Transaction(std::unique_ptr<Rep> rep);
   std::unique_ptr<Rep> rep_;
 };
@@ -228,6 +229,8 @@ class Store {
   const StoreOptions& options() const;
 
   class Impl;
+  // For storage/ itself: see storage/maintenance.h for what else can be done with a store.
+  Impl& impl() const { return *impl_; }
 
  private:
   friend Result<std::unique_ptr<Store>> OpenStoreOnEnv(const StoreOptions& options,

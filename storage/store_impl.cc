@@ -326,6 +326,27 @@ Result<void> Store::Impl::ScanRows(Family family, const std::string& prefix, std
   return {};
 }
 
+bool Store::Impl::HasRow(Family family, std::string_view key, const SnapshotPtr& snapshot) const {
+  const Reader reader = MakeReader(snapshot);
+  rocksdb::PinnableSlice value;
+  return reader.database &&
+         (*reader.database)
+             ->Get(reader.options, reader.database->family(family), ToSlice(key), &value)
+             .ok();
+}
+
+Result<std::optional<std::string>> Store::Impl::FirstRow(Family family, std::string_view from,
+                                                         const SnapshotPtr& snapshot) const {
+  const Reader reader = MakeReader(snapshot);
+  if (!reader.database) return tl::unexpected(Unavailable());
+  const std::unique_ptr<rocksdb::Iterator> it(
+      (*reader.database)->NewIterator(reader.options, reader.database->family(family)));
+  it->Seek(ToSlice(from));
+  if (it->Valid()) return std::optional<std::string>(it->key().ToString());
+  if (!it->status().ok()) return tl::unexpected(FromRocks(it->status(), "reading keys"));
+  return std::optional<std::string>();
+}
+
 Error Store::Impl::WithFiles(Error error, Family family, std::string_view key) const {
   const auto db = database();
   if (error.code != ErrorCode::kCorruption || !db) return error;

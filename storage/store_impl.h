@@ -80,6 +80,10 @@ class Store::Impl final : public RowPolicy {
   Result<void> ScanRows(Family family, const std::string& prefix, std::string_view after,
                         const RowVisitor& visit, const SnapshotPtr& snapshot,
                         bool fill_cache) const;
+  bool HasRow(Family family, std::string_view key, const SnapshotPtr& snapshot) const;
+  // The first key at or behind `from`; nullopt at the end.
+  Result<std::optional<std::string>> FirstRow(Family family, std::string_view from,
+                                              const SnapshotPtr& snapshot) const;
   // Adds to a corruption the files that may hold the row.
   Error WithFiles(Error error, Family family, std::string_view key) const;
 

@@ -4,6 +4,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "schema/envelope_generated.h"
@@ -104,7 +105,7 @@ bool SetIdentity(std::string& envelope, const ObjectHead& head) {
 
 struct Layout {
   ValueHead head;
-  uint64_t envelope_raw = 0, envelope_stored = 0, body_raw = 0, body_stored = 0;
+  uint64_t json_bytes = 0, envelope_raw = 0, envelope_stored = 0, body_raw = 0, body_stored = 0;
   std::string_view payload;  // envelope and body as stored, or sealed
 };
 
@@ -141,12 +142,13 @@ Result<Layout> ReadLayout(std::string_view row_key, std::string_view value) {
     if (!TakeBytes(rest, number, bytes)) return Damaged(row_key, "is cut off");
     layout.head.head.resource_version = bytes;
   }
-  if (!TakeVarint(rest, layout.envelope_raw) || !TakeVarint(rest, layout.envelope_stored) ||
-      !TakeVarint(rest, layout.body_raw) || !TakeVarint(rest, layout.body_stored) ||
-      layout.envelope_raw > kMaxRawBytes || layout.body_raw > kMaxRawBytes) {
+  if (!TakeVarint(rest, layout.json_bytes) || !TakeVarint(rest, layout.envelope_raw) ||
+      !TakeVarint(rest, layout.envelope_stored) || !TakeVarint(rest, layout.body_raw) ||
+      !TakeVarint(rest, layout.body_stored) || layout.envelope_raw > kMaxRawBytes ||
+      layout.body_raw > kMaxRawBytes || layout.json_bytes > kMaxRawBytes) {
     return Damaged(row_key, "has wrong lengths");
   }
-  layout.head.raw_bytes = layout.envelope_raw + layout.body_raw;
+  layout.head.json_bytes = layout.json_bytes;
   layout.payload = rest;
   return layout;
 }
@@ -188,14 +190,15 @@ void TakeApart(const Object& object, ObjectParts& parts) {
   SetIdentity(parts.envelope, {std::string(parts.head.uid.size(), '0'),
                                std::string(parts.head.resource_version.size(), '0')});
   CutMetadata(object, parts.body);
+  parts.json_bytes = object.json().size();
 }
 
 Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& parts,
                                 const EncodeOptions& options) {
-  if (parts.envelope.size() > kMaxRawBytes || parts.body.size() > kMaxRawBytes) {
+  if (std::max({parts.envelope.size(), parts.body.size(), parts.json_bytes}) > kMaxRawBytes) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "object {} has {} bytes; at most {} can be stored", row_key,
-                     parts.envelope.size() + parts.body.size(), kMaxRawBytes);
+                     "object {} has {} bytes; at most {} can be stored", row_key, parts.json_bytes,
+                     kMaxRawBytes);
   }
   const Dictionary* dictionary = options.compress ? options.dictionary.get() : nullptr;
   std::string envelope_packed;
@@ -215,6 +218,7 @@ Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& par
   out += '\0';  // flags, known below
   PutVarint(out, dictionary ? dictionary->id() : 0);
   PutHead(out, parts.head, flags);
+  PutVarint(out, parts.json_bytes);
   PutVarint(out, parts.envelope.size());
   PutVarint(out, envelope.size());
   PutVarint(out, parts.body.size());
@@ -293,6 +297,7 @@ Result<void> DecodeParts(std::string_view row_key, std::string_view value,
              dictionary ? &dictionary->body() : nullptr, parts.body);
   if (!body) return Damaged(row_key, body.error().message);
   parts.head = std::move(layout.head.head);
+  parts.json_bytes = layout.json_bytes;
   return {};
 }
 
@@ -307,7 +312,7 @@ Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
   if (!fbs::VerifyEnvelopeBuffer(verifier)) return Damaged(row_key, "the envelope is not valid");
   if (!SetIdentity(parts.envelope, parts.head))
     return Damaged(row_key, "head and envelope disagree");
-  auto json = RestoreMetadata(parts.body, parts.envelope);
+  auto json = RestoreMetadata(parts.body, parts.envelope, parts.json_bytes);
   if (!json) return Damaged(row_key, json.error().message);
   return Object::FromParts(std::move(parts.envelope), *std::move(json));
 }

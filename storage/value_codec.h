@@ -26,8 +26,9 @@ class DictionarySource {
 // An object taken apart: what is compressed into a row.
 struct ObjectParts {
   ObjectHead head;
-  std::string envelope;  // uid and resourceVersion blanked: they are in the head
-  std::string body;      // the residual of CutMetadata
+  std::string envelope;   // uid and resourceVersion blanked: they are in the head
+  std::string body;       // the residual of CutMetadata
+  size_t json_bytes = 0;  // of the whole document
 };
 // `parts` is overwritten; a caller that keeps it from object to object saves the allocations.
 void TakeApart(const Object& object, ObjectParts& parts);
@@ -62,7 +63,7 @@ struct ValueHead {
   bool compressed = false;
   bool encrypted = false;
   bool current_key = true;  // encrypted with the newest key
-  size_t raw_bytes = 0;     // envelope and body before compression
+  size_t json_bytes = 0;    // of the document
 };
 Result<ValueHead> DecodeHead(std::string_view row_key, std::string_view value,
                              const Cipher* cipher);

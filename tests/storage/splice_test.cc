@@ -18,7 +18,8 @@ std::string Residual(const Object& object) {
 void ExpectLossless(const std::string& document) {
   const auto object = Object::Parse(document, {"v1", "Thing"});
   ASSERT_TRUE(object) << object.error().ToString() << "\n" << document;
-  const auto restored = RestoreMetadata(Residual(**object), (*object)->envelope_bytes());
+  const auto restored =
+      RestoreMetadata(Residual(**object), (*object)->envelope_bytes(), (*object)->json().size());
   ASSERT_TRUE(restored) << document;
   ASSERT_EQ(*restored, (*object)->json());
 }
@@ -58,14 +59,18 @@ TEST(Splice, CutsACustomResourcesSortedKeysBehindItsManagedFields) {
 TEST(Splice, RefusesAResidualThatDoesNotFit) {
   const ObjectPtr pod = testing::Pod(3);
   const std::string residual = Residual(*pod);
-  EXPECT_FALSE(RestoreMetadata("", pod->envelope_bytes()));
-  EXPECT_FALSE(RestoreMetadata("\x7f", pod->envelope_bytes()));  // too many cuts
+  EXPECT_FALSE(RestoreMetadata("", pod->envelope_bytes(), pod->json().size()));
   EXPECT_FALSE(
-      RestoreMetadata(std::string("\x01\x63\x00", 3), pod->envelope_bytes()));  // no field 99
-  EXPECT_FALSE(RestoreMetadata(std::string("\x01\x01\x7f", 3), pod->envelope_bytes()));  // too far
+      RestoreMetadata("\x7f", pod->envelope_bytes(), pod->json().size()));  // too many cuts
+  EXPECT_FALSE(RestoreMetadata(std::string("\x01\x63\x00", 3), pod->envelope_bytes(),
+                               pod->json().size()));  // no field 99
+  EXPECT_FALSE(RestoreMetadata(std::string("\x01\x01\x7f", 3), pod->envelope_bytes(),
+                               pod->json().size()));  // too far
   // A cut-off list of cuts.
   for (size_t size = 0; size < 20; ++size) {
-    EXPECT_FALSE(RestoreMetadata(residual.substr(0, size), pod->envelope_bytes())) << size;
+    EXPECT_FALSE(
+        RestoreMetadata(residual.substr(0, size), pod->envelope_bytes(), pod->json().size()))
+        << size;
   }
 }
 

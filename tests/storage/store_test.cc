@@ -213,7 +213,7 @@ TEST_F(StoreTest, ASnapshotNeverShowsHalfACommit) {
       Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
     }
   });
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 300; ++i) {
     const SnapshotPtr snapshot = store_->TakeSnapshot();
     const auto object = store_->Get(pods_.id, {"n", "a"}, snapshot);
     const auto entries = Indexed(std::nullopt, snapshot);

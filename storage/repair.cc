@@ -1,0 +1,305 @@
+// A new store from what is sound in a damaged one.
+#include <rocksdb/convenience.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "storage/keys.h"
+#include "storage/maintenance.h"
+#include "storage/records.h"
+#include "storage/replace.h"
+#include "storage/store_impl.h"
+
+namespace larder {
+namespace {
+
+std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+// The old database, opened as forgivingly as RocksDB can.
+class Wreck {
+ public:
+  static Result<std::unique_ptr<Wreck>> Open(const std::string& path) {
+    std::unique_ptr<Wreck> wreck(new Wreck());
+    const rocksdb::Status status = wreck->TryOpen(path);
+    if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
+    return wreck;
+  }
+  // Where the manifest is lost, RocksDB can make a new one from the tables. Takes the store's lock
+  // itself.
+  static Result<void> MakeReadable(const std::string& path) {
+    const auto readable = Open(path);
+    if (readable) return {};
+    spdlog::warn("{}; making a new manifest from the tables", readable.error().message);
+    const rocksdb::Status status = rocksdb::RepairDB(path, Options(), Families());
+    if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
+    return {};
+  }
+  ~Wreck() {
+    for (auto* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
+  }
+
+  // Every row that can be reached. Block checksums are not looked at: one wrong byte must not cost
+  // the rest of its block, and our own rows are verified one by one. Returns how many times reading
+  // broke off and went on in the next table.
+  size_t Scan(Family family, const std::function<void(std::string_view, std::string_view)>& visit) {
+    rocksdb::ReadOptions read;
+    read.verify_checksums = false;
+    read.fill_cache = false;
+    std::string from;
+    size_t gaps = 0;
+    for (;;) {
+      const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read, Handle(family)));
+      for (it->Seek(from); it->Valid(); it->Next()) {
+        from = it->key().ToString() + '\0';
+        visit(ToView(it->key()), ToView(it->value()));
+      }
+      if (it->status().ok()) return gaps;
+      ++gaps;
+      const std::string next = NextTable(family, from);
+      if (next.empty()) return gaps;
+      from = next;
+    }
+  }
+
+ private:
+  static rocksdb::DBOptions Options() {
+    rocksdb::DBOptions options;
+    options.paranoid_checks = false;
+    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+    return options;
+  }
+  static std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
+    std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+        {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
+    for (const std::string_view name : kFamilyNames) {
+      families.emplace_back(std::string(name), rocksdb::ColumnFamilyOptions());
+    }
+    return families;
+  }
+
+  rocksdb::Status TryOpen(const std::string& path) {
+    std::vector<std::string> names;
+    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(Options(), path, &names);
+    if (!listed.ok()) return listed;
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const std::string& name : names)
+      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status =
+        rocksdb::DB::OpenForReadOnly(Options(), path, families, &handles_, &db);
+    if (!status.ok()) return status;
+    db_.reset(db);
+    return status;
+  }
+
+  rocksdb::ColumnFamilyHandle* Handle(Family family) const {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      if (handle->GetName() == kFamilyNames[static_cast<size_t>(family)]) return handle;
+    }
+    return handles_.front();  // a family that was never made: the default one is empty
+  }
+
+  // The smallest first key of a table that begins behind `key`.
+  std::string NextTable(Family family, const std::string& key) const {
+    std::vector<rocksdb::LiveFileMetaData> files;
+    db_->GetLiveFilesMetaData(&files);
+    std::string next;
+    for (const rocksdb::LiveFileMetaData& file : files) {
+      if (file.column_family_name != kFamilyNames[static_cast<size_t>(family)]) continue;
+      if (file.smallestkey > key && (next.empty() || file.smallestkey < next)) {
+        next = file.smallestkey;
+      }
+    }
+    return next;
+  }
+
+  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+class Salvage {
+ public:
+  Salvage(Wreck& wreck, Store& target, RepairReport& report)
+      : wreck_(wreck), target_(target), impl_(target.impl()), report_(report) {}
+
+  Result<void> Run() {
+    LARDER_RETURN_IF_ERROR(CopyMeta());
+    LARDER_RETURN_IF_ERROR(impl_.Reload());
+    LARDER_RETURN_IF_ERROR(CopyObjects());
+    LARDER_RETURN_IF_ERROR(CopyQueues());
+    LARDER_RETURN_IF_ERROR(CopyDeltas());
+    LARDER_RETURN_IF_ERROR(MarkDamaged());
+    return target_.Sync();
+  }
+
+ private:
+  static constexpr size_t kBatchBytes = size_t{1} << 20;
+
+  void Put(Family family, std::string_view key, std::string_view value) {
+    rep_.Put(family, key, value);
+    if (rep_.batch.GetDataSize() >= kBatchBytes && outcome_) outcome_ = Flush();
+  }
+  Result<void> Flush() {
+    auto outcome = impl_.Commit(rep_, Durability::kRelaxed);
+    rep_.batch.Clear();
+    return outcome;
+  }
+  Result<void> Finish() {
+    if (outcome_) outcome_ = Flush();
+    return std::move(outcome_);
+  }
+
+  bool IsSoundMeta(std::string_view key, std::string_view value) {
+    const auto has = [&](std::string_view prefix) {
+      return key.substr(0, prefix.size()) == prefix;
+    };
+    if (has(records::kCollectionPrefix)) {
+      const auto info = records::DecodeCollection(value);
+      if (!info || key != records::CollectionKey(info->id)) return false;
+      collections_[info->id] = info->spec.ToString();
+      next_id_ = std::max(next_id_, info->id + 1);
+      return true;
+    }
+    if (has(records::kCursorPrefix)) return records::DecodeCursor(value).has_value();
+    if (has(records::kDictionaryPrefix)) {
+      const auto name = records::ParseDictionaryKey(key);
+      return name && Dictionary::Parse(name->id, value);
+    }
+    return has(records::kNotePrefix);
+  }
+
+  // Indexes are not copied: their records are left out, so that whoever declares them builds them
+  // anew. Fingerprints are written again from the collections.
+  Result<void> CopyMeta() {
+    const size_t gaps =
+        wreck_.Scan(Family::kMeta, [&](std::string_view key, std::string_view value) {
+          if (key == kFormatKey ||
+              key.substr(0, records::kIndexPrefix.size()) == records::kIndexPrefix ||
+              key.substr(0, records::kFingerprintPrefix.size()) == records::kFingerprintPrefix) {
+            return;
+          }
+          if (key == records::kNextIdKey) {
+            CollectionId id = 0;
+            std::from_chars(value.data(), value.data() + value.size(), id);
+            next_id_ = std::max(next_id_, id);
+            return;
+          }
+          if (!IsSoundMeta(key, value)) {
+            ++report_.other_rows_lost;
+            return;
+          }
+          ++report_.other_rows_kept;
+          Put(Family::kMeta, key, value);
+          if (const auto info = records::DecodeCollection(value);
+              info && key == records::CollectionKey(info->id)) {
+            Put(Family::kMeta, records::FingerprintKey(info->spec.Fingerprint()),
+                std::to_string(info->id));
+          }
+        });
+    report_.other_rows_lost += gaps;
+    Put(Family::kMeta, records::kNextIdKey, std::to_string(next_id_));
+    return Finish();
+  }
+
+  Result<void> CopyObjects() {
+    const DecodeOptions decode = impl_.decode_options();
+    const size_t gaps =
+        wreck_.Scan(Family::kObjects, [&](std::string_view key, std::string_view value) {
+          const auto collection = keys::CollectionOf(key);
+          const auto object = DecodeValue(key, value, decode);
+          // Without its key an encrypted row cannot be read, but its checksum can be checked.
+          const bool sealed = !object && object.error().code == ErrorCode::kForbidden;
+          if (!collection || collections_.count(*collection) == 0 || (!object && !sealed)) {
+            ++report_.objects_lost;
+            if (collection) damaged_.insert(*collection);
+            return;
+          }
+          ++report_.objects_kept;
+          Put(Family::kObjects, key, value);
+        });
+    // Nobody knows whose rows were in a block that is gone.
+    if (gaps != 0) {
+      for (const auto& [id, text] : collections_) damaged_.insert(id);
+    }
+    return Finish();
+  }
+
+  Result<void> CopyQueues() {
+    report_.other_rows_lost +=
+        wreck_.Scan(Family::kQueues, [&](std::string_view key, std::string_view value) {
+          if (!keys::ParseQueueItem(key) || !records::DecodeQueue(value)) {
+            ++report_.other_rows_lost;
+            return;
+          }
+          ++report_.other_rows_kept;
+          Put(Family::kQueues, key, value);
+        });
+    return Finish();
+  }
+
+  Result<void> CopyDeltas() {
+    report_.other_rows_lost +=
+        wreck_.Scan(Family::kDeltas, [&](std::string_view key, std::string_view value) {
+          const auto collection = keys::CollectionOf(key);
+          if (!keys::ParseDelta(key) || !collection || collections_.count(*collection) == 0) {
+            ++report_.other_rows_lost;
+            return;
+          }
+          ++report_.other_rows_kept;
+          Put(Family::kDeltas, key, value);
+        });
+    return Finish();
+  }
+
+  // An incomplete collection is listed again at its next start; a missing or damaged cursor means
+  // the same by itself.
+  Result<void> MarkDamaged() {
+    for (const auto& [id, text] : collections_) {
+      const auto cursor = target_.GetCursor(id);
+      const bool complete = cursor && cursor->Complete();
+      if (complete && damaged_.count(id) == 0) continue;
+      Cursor partial;
+      if (cursor) partial.epoch = cursor->epoch;
+      partial.state = SyncState::kListing;
+      Put(Family::kMeta, records::CursorKey(id), records::EncodeCursor(partial));
+      report_.relist.push_back(text);
+    }
+    return Finish();
+  }
+
+  Wreck& wreck_;
+  Store& target_;
+  Store::Impl& impl_;
+  RepairReport& report_;
+  Transaction::Rep rep_{impl_.families()};
+  Result<void> outcome_;
+  std::map<CollectionId, std::string> collections_;
+  std::set<CollectionId> damaged_;
+  CollectionId next_id_ = 1;
+};
+
+}  // namespace
+
+Result<RepairReport> Repair(const StoreOptions& options) {
+  RepairReport report;
+  const auto now =
+      std::chrono::duration_cast<std::chrono::seconds>(options.clock->WallNow().time_since_epoch());
+  report.damaged_files = fmt::format("{}/damaged-{}", options.path, now.count());
+  LARDER_RETURN_IF_ERROR(Wreck::MakeReadable(options.path));
+  LARDER_RETURN_IF_ERROR(ReplaceStore(
+      options,
+      [&](const std::string& incoming) -> Result<void> {
+        LARDER_ASSIGN_OR_RETURN(const auto wreck, Wreck::Open(options.path));
+        StoreOptions target = options;
+        target.path = incoming;
+        target.disk_limit = 0;
+        LARDER_ASSIGN_OR_RETURN(const auto store, Store::Open(target));
+        return Salvage(*wreck, *store, report).Run();
+      },
+      report.damaged_files));
+  return report;
+}
+
+}  // namespace larder

@@ -1,0 +1,212 @@
+// Snapshots and backups of a store.
+#include <rocksdb/utilities/backup_engine.h>
+#include <rocksdb/utilities/checkpoint.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "storage/directory.h"
+#include "storage/maintenance.h"
+#include "storage/replace.h"
+#include "storage/store_impl.h"
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string SnapshotsPath(const std::string& store_path) { return store_path + "/snapshots"; }
+
+Result<void> CheckName(const std::string& name) {
+  const bool usable =
+      !name.empty() && name.size() <= 100 && name[0] != '.' &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+      });
+  if (usable) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "\"{}\" cannot name a snapshot; use letters, digits, '.', '-', '_'", name);
+}
+
+SnapshotInfo Describe(const fs::path& path) {
+  SnapshotInfo info;
+  info.name = path.filename().string();
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    info.bytes += entry.file_size(error);
+  }
+  // The manifest is written when the snapshot is made and never after.
+  const auto time = fs::last_write_time(path / "CURRENT", error);
+  info.created_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::file_clock::to_sys(time).time_since_epoch())
+                        .count();
+  return info;
+}
+
+Result<void> RequireOnDisk(const Store::Impl& impl) {
+  if (!impl.options.in_memory) return {};
+  return MakeError(ErrorCode::kUnsupported, "store {} is in memory only", impl.options.path);
+}
+
+Result<std::string> ExistingSnapshot(const std::string& store_path, const std::string& name) {
+  LARDER_RETURN_IF_ERROR(CheckName(name));
+  const std::string path = SnapshotsPath(store_path) + "/" + name;
+  if (!HasDatabase(path)) {
+    return MakeError(ErrorCode::kNotFound, "no snapshot {} of the store {}", name, store_path);
+  }
+  return path;
+}
+
+// Tables and logs never change once a snapshot has them, so a link is as good as a copy.
+Result<void> LinkFiles(const std::string& from, const std::string& to) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(from, error)) {
+    const fs::path target = fs::path(to) / entry.path().filename();
+    if (entry.path().extension() == ".sst") {
+      fs::create_hard_link(entry.path(), target, error);
+    } else {
+      fs::copy_file(entry.path(), target, error);
+    }
+    if (error) break;
+  }
+  if (!error) return {};
+  return MakeError(error == std::errc::no_space_on_device ? ErrorCode::kNoSpace : ErrorCode::kIo,
+                   "restoring {}: {}", from, error.message());
+}
+
+using BackupEnginePtr = std::unique_ptr<rocksdb::BackupEngine>;
+
+Result<BackupEnginePtr> OpenBackups(const std::string& path, bool create) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    if (!create) return MakeError(ErrorCode::kNotFound, "no backups at {}", path);
+    LARDER_RETURN_IF_ERROR(MakePrivateDirectory(path));
+  }
+  LARDER_RETURN_IF_ERROR(CheckPermissions(path, create));
+  rocksdb::BackupEngineOptions options(path);
+  options.share_files_with_checksum = true;
+  rocksdb::BackupEngine* raw = nullptr;
+  const auto status = rocksdb::BackupEngine::Open(rocksdb::Env::Default(), options, &raw);
+  if (!status.ok()) {
+    return tl::unexpected(FromRocks(status, fmt::format("opening the backups at {}", path)));
+  }
+  return BackupEnginePtr(raw);
+}
+
+BackupInfo Describe(const rocksdb::BackupInfo& info) {
+  return {info.backup_id, info.timestamp * 1000, info.size};
+}
+
+}  // namespace
+
+Result<SnapshotInfo> CreateSnapshot(Store& store, const std::string& name) {
+  Store::Impl& impl = store.impl();
+  LARDER_RETURN_IF_ERROR(RequireOnDisk(impl));
+  LARDER_RETURN_IF_ERROR(CheckName(name));
+  const auto database = impl.database();
+  if (!database) return tl::unexpected(impl.Unavailable());
+  const std::string folder = SnapshotsPath(impl.options.path), path = folder + "/" + name;
+  std::error_code error;
+  if (fs::exists(path, error)) {
+    return MakeError(ErrorCode::kAlreadyExists, "there is a snapshot {} of the store {} already",
+                     name, impl.options.path);
+  }
+  if (!fs::exists(folder, error)) LARDER_RETURN_IF_ERROR(MakePrivateDirectory(folder));
+  rocksdb::Checkpoint* raw = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(database->get(), &raw);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(path);
+  if (!status.ok()) {
+    return tl::unexpected(FromRocks(status, fmt::format("making the snapshot {}", path)));
+  }
+  fs::permissions(path, fs::perms::owner_all, error);
+  return Describe(fs::path(path));
+}
+
+Result<std::vector<SnapshotInfo>> ListSnapshots(const std::string& store_path) {
+  if (!HasDatabase(store_path)) {
+    return MakeError(ErrorCode::kNotFound, "no store at {}", store_path);
+  }
+  std::vector<SnapshotInfo> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(SnapshotsPath(store_path), error)) {
+    if (HasDatabase(entry.path().string())) out.push_back(Describe(entry.path()));
+  }
+  std::sort(out.begin(), out.end(), [](const SnapshotInfo& a, const SnapshotInfo& b) {
+    return std::tie(a.created_ms, a.name) < std::tie(b.created_ms, b.name);
+  });
+  return out;
+}
+
+Result<void> RemoveSnapshot(const std::string& store_path, const std::string& name) {
+  LARDER_ASSIGN_OR_RETURN(const std::string path, ExistingSnapshot(store_path, name));
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) return MakeError(ErrorCode::kIo, "removing {}: {}", path, error.message());
+  return {};
+}
+
+Result<void> RestoreSnapshot(const StoreOptions& options, const std::string& name) {
+  LARDER_ASSIGN_OR_RETURN(const std::string path, ExistingSnapshot(options.path, name));
+  return ReplaceStore(options,
+                      [&](const std::string& incoming) { return LinkFiles(path, incoming); });
+}
+
+Result<BackupInfo> CreateBackup(Store& store, const std::string& backup_path) {
+  Store::Impl& impl = store.impl();
+  LARDER_RETURN_IF_ERROR(RequireOnDisk(impl));
+  const auto database = impl.database();
+  if (!database) return tl::unexpected(impl.Unavailable());
+  LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, true));
+  rocksdb::CreateBackupOptions how;
+  how.flush_before_backup = true;
+  rocksdb::BackupID id = 0;
+  const auto status = engine->CreateNewBackup(how, database->get(), &id);
+  if (!status.ok()) {
+    return tl::unexpected(FromRocks(status, fmt::format("backing up to {}", backup_path)));
+  }
+  rocksdb::BackupInfo info;
+  (void)engine->GetBackupInfo(id, &info);
+  return Describe(info);
+}
+
+Result<std::vector<BackupInfo>> ListBackups(const std::string& backup_path) {
+  LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, false));
+  std::vector<rocksdb::BackupInfo> infos;
+  engine->GetBackupInfo(&infos);
+  std::vector<BackupInfo> out;
+  for (const rocksdb::BackupInfo& info : infos) out.push_back(Describe(info));
+  return out;
+}
+
+Result<void> PurgeBackups(const std::string& backup_path, uint32_t keep) {
+  LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, false));
+  const auto status = engine->PurgeOldBackups(keep);
+  if (!status.ok()) return tl::unexpected(FromRocks(status, "removing old backups"));
+  return {};
+}
+
+Result<void> VerifyBackup(const std::string& backup_path, uint32_t id) {
+  LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, false));
+  const auto status = engine->VerifyBackup(id, /*verify_with_checksum=*/true);
+  if (!status.ok()) {
+    return tl::unexpected(FromRocks(status, fmt::format("backup {} at {}", id, backup_path)));
+  }
+  return {};
+}
+
+Result<void> RestoreBackup(const StoreOptions& options, const std::string& backup_path,
+                           uint32_t id) {
+  LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, false));
+  return ReplaceStore(options, [&](const std::string& incoming) -> Result<void> {
+    const auto status = id == 0 ? engine->RestoreDBFromLatestBackup(incoming, incoming)
+                                : engine->RestoreDBFromBackup(id, incoming, incoming);
+    if (!status.ok()) {
+      return tl::unexpected(
+          FromRocks(status, fmt::format("restoring from the backups at {}", backup_path)));
+    }
+    return {};
+  });
+}
+
+}  // namespace larder

@@ -1,0 +1,172 @@
+// Dictionaries in a store: trained, replaced when the objects change, moved over in compaction.
+#include <gtest/gtest.h>
+
+#include "storage/maintenance.h"
+#include "storage/store.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+using testing::Must;
+using testing::Pod;
+using testing::PodKey;
+using testing::SpecOf;
+
+class DictionaryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open() {
+    store_.reset();
+    StoreOptions options{.path = dir_.path()};
+    options.clock = &clock_;
+    store_ = Must(Store::Open(options));
+    pods_ = Must(store_->OpenCollection(SpecOf("pods")));
+  }
+  template <typename Make>
+  void PutMany(size_t from, size_t to, const Make& make) {
+    std::vector<ObjectPtr> batch;
+    for (size_t i = from; i < to; ++i) {
+      batch.push_back(make(i));
+      if (batch.size() == 100) {
+        testing::PutAll(*store_, pods_.id, batch);
+        batch.clear();
+      }
+    }
+    testing::PutAll(*store_, pods_.id, batch);
+  }
+  std::vector<DictionaryStats> Dictionaries() { return Must(GetStats(*store_)).dictionaries; }
+  size_t SizeOf(const Object& object) {
+    return Must(store_->Encode(pods_.id, object)).value.size();
+  }
+
+  testing::TempDir dir_;
+  FakeClock clock_;
+  std::unique_ptr<Store> store_;
+  CollectionInfo pods_;
+};
+
+// Objects of quite another shape under the same resource.
+ObjectPtr Other(size_t i) {
+  std::mt19937_64 random(i);
+  std::string data;
+  for (int line = 0; line < 60; ++line) {
+    data += fmt::format(R"({}"setting-{}.example.org/kind-{}":"completely-different-{}")",
+                        line ? "," : "", line, line % 7, random() % 4);
+  }
+  return testing::SmallObject("other", "o" + std::to_string(i), 1, "\"data\":{" + data + "}");
+}
+
+TEST_F(DictionaryTest, IsTrainedByItselfAndMakesObjectsSmall) {
+  const size_t before = SizeOf(*Pod(5000));
+  PutMany(0, 500, [](size_t i) { return Pod(i); });
+  store_->WaitForDictionaries();
+  ASSERT_EQ(Dictionaries().size(), 1U);
+  EXPECT_TRUE(Dictionaries()[0].current);
+  EXPECT_LT(SizeOf(*Pod(5000)), before / 2);
+  // It survives, and so does everything written before and after it.
+  PutMany(500, 600, [](size_t i) { return Pod(i); });
+  Open();
+  EXPECT_LT(SizeOf(*Pod(5000)), before / 2);
+  for (size_t i = 0; i < 600; i += 7) {
+    EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(i)))->json(), Pod(i)->json());
+  }
+}
+
+TEST_F(DictionaryTest, CompactionMovesOldValuesOver) {
+  PutMany(0, 600, [](size_t i) { return Pod(i); });
+  store_->WaitForDictionaries();
+  const uint64_t before = Must(GetStats(*store_)).collections[0].stored_bytes;
+  std::vector<std::string> told;
+  CompactOptions options;
+  options.progress = [&](const std::string& what, double) { told.push_back(what); };
+  Must(Compact(*store_, options));
+  EXPECT_EQ(told.front(), "pods");
+  const StoreStats stats = Must(GetStats(*store_));
+  EXPECT_LT(stats.collections[0].stored_bytes, before / 2);
+  EXPECT_EQ(stats.collections[0].objects, 600U);
+  ASSERT_EQ(stats.dictionaries.size(), 1U);
+  EXPECT_EQ(stats.dictionaries[0].values, 600U) << "every value names it now";
+  for (size_t i = 0; i < 600; i += 7) {
+    EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(i)))->json(), Pod(i)->json());
+  }
+}
+
+TEST_F(DictionaryTest, IsReplacedWhenTheObjectsChangeAndDroppedWhenNothingNeedsIt) {
+  PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
+  store_->WaitForDictionaries();
+  const auto first = Dictionaries();
+  ASSERT_FALSE(first.empty());
+  const size_t with_pods_dictionary = SizeOf(*Other(1));
+  PutMany(0, 6000, [](size_t i) { return Other(i % 500); });
+  store_->WaitForDictionaries();
+  ASSERT_GT(Dictionaries().size(), first.size());
+  EXPECT_LT(SizeOf(*Other(1)), with_pods_dictionary / 2);
+  const uint32_t current = Dictionaries().back().id;
+
+  Must(Compact(*store_));
+  EXPECT_GT(Dictionaries().size(), 1U) << "a value made with it may still be on its way";
+  clock_.Advance(std::chrono::minutes(11));
+  const CompactReport report = Must(Compact(*store_));
+  EXPECT_FALSE(report.dropped_dictionaries.empty());
+  ASSERT_EQ(Dictionaries().size(), 1U);
+  EXPECT_EQ(Dictionaries()[0].id, current);
+  Open();
+  ASSERT_EQ(Dictionaries().size(), 1U);
+  for (size_t i = 0; i < 300; i += 11) {
+    (void)Must(store_->Get(pods_.id, PodKey(i)));
+    EXPECT_EQ(Must(store_->Get(pods_.id, Other(i)->key()))->json(), Other(i)->json());
+  }
+}
+
+TEST_F(DictionaryTest, AValueOnItsWayKeepsItsDictionary) {
+  PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
+  store_->WaitForDictionaries();
+  const EncodedObject late = Must(store_->Encode(pods_.id, *Pod(9999)));
+  PutMany(0, 6000, [](size_t i) { return Other(i % 500); });
+  store_->WaitForDictionaries();
+  clock_.Advance(std::chrono::minutes(11));
+  Must(Compact(*store_));
+  ASSERT_EQ(Dictionaries().size(), 1U) << "gone from the store";
+  Transaction transaction = store_->Begin();
+  transaction.PutObject(pods_.id, late);
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(9999)))->json(), Pod(9999)->json());
+  Open();
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(9999)))->json(), Pod(9999)->json());
+}
+
+TEST_F(DictionaryTest, AWaitingDeltaKeepsAllDictionaries) {
+  PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
+  store_->WaitForDictionaries();
+  const EncodedObject known = Must(store_->Encode(pods_.id, *Pod(9999)));
+  Transaction transaction = store_->Begin();
+  transaction.PutDelta(pods_.id, "handler", known.key, known.value);
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  PutMany(0, 6000, [](size_t i) { return Other(i % 500); });
+  store_->WaitForDictionaries();
+  clock_.Advance(std::chrono::minutes(11));
+  EXPECT_TRUE(Must(Compact(*store_)).dropped_dictionaries.empty());
+  EXPECT_EQ(Must(store_->Decode(pods_.id, known.key,
+                                *Must(store_->GetDelta(pods_.id, "handler", known.key))))
+                ->json(),
+            Pod(9999)->json());
+}
+
+TEST_F(DictionaryTest, CompactionTrainsForAResourceThatIsTooSmallToGetThereByItself) {
+  PutMany(0, 150, [](size_t i) { return Pod(i); });
+  EXPECT_TRUE(Dictionaries().empty());
+  Must(Compact(*store_));
+  EXPECT_EQ(Dictionaries().size(), 1U);
+  EXPECT_EQ(Dictionaries()[0].values, 150U);
+}
+
+TEST_F(DictionaryTest, ObjectsThatTeachNothingAreStoredAllTheSame) {
+  PutMany(0, 1000, [](size_t i) { return testing::SmallObject("n", "x" + std::to_string(i), 1); });
+  store_->WaitForDictionaries();
+  Must(Compact(*store_));
+  EXPECT_EQ(Must(GetStats(*store_)).collections[0].objects, 1000U);
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,215 @@
+// Figures, snapshots, backups.
+#include "storage/maintenance.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/storage/child.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::CodeOf;
+using testing::Must;
+using testing::Pod;
+using testing::PodKey;
+using testing::SpecOf;
+
+class MaintenanceTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open(StoreOptions options = {}) {
+    store_.reset();
+    options.path = dir_.path();
+    options.clock = &clock_;
+    store_ = Must(Store::Open(options));
+    pods_ = Must(store_->OpenCollection(SpecOf("pods")));
+  }
+  void Put(size_t from, size_t to, uint64_t version = 1) {
+    std::vector<ObjectPtr> objects;
+    for (size_t i = from; i < to; ++i) objects.push_back(Pod(i, version));
+    testing::PutAll(*store_, pods_.id, objects);
+  }
+  size_t Count() {
+    size_t count = 0;
+    Must(store_->ScanHeads(pods_.id, {},
+                           [&](const ObjectKey&, const ObjectHead&) { return ++count != 0; }));
+    return count;
+  }
+  StoreOptions Options() const { return {.path = dir_.path()}; }
+
+  testing::TempDir dir_;
+  FakeClock clock_;
+  std::unique_ptr<Store> store_;
+  CollectionInfo pods_;
+};
+
+TEST_F(MaintenanceTest, StatsTellWhatIsThere) {
+  Put(0, 50);
+  Transaction transaction = store_->Begin();
+  transaction.PutIndexRecord(pods_.id, {1, "node", "field:spec.nodeName", true});
+  transaction.PutDelta(pods_.id, "h", PodKey(1), "x");
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  const SnapshotPtr held = store_->TakeSnapshot();
+  StoreStats stats = Must(GetStats(*store_));
+  ASSERT_EQ(stats.collections.size(), 1U);
+  const CollectionStats& pods = stats.collections[0];
+  EXPECT_EQ(pods.objects, 50U);
+  uint64_t json = 0;
+  for (size_t i = 0; i < 50; ++i) json += Pod(i)->json().size();
+  EXPECT_EQ(pods.json_bytes, json) << "exactly what the server sent";
+  EXPECT_LT(pods.stored_bytes, json / 2);
+  EXPECT_EQ(pods.pending_deltas, 1U);
+  ASSERT_EQ(pods.indexes.size(), 1U);
+  EXPECT_GT(stats.log_bytes, 0U);
+  EXPECT_GE(stats.total_bytes, stats.log_bytes);
+  EXPECT_GT(stats.memory.memtables, 0U);
+  EXPECT_EQ(stats.memory.limit, size_t{64} << 20);
+  EXPECT_EQ(stats.open_snapshots, 1U);
+  EXPECT_EQ(stats.health, "");
+  EXPECT_EQ(stats.families.size(), 5U);
+  Must(Compact(*store_));
+  stats = Must(GetStats(*store_));
+  EXPECT_GT(stats.table_bytes, 0U);
+  EXPECT_GT(stats.families[1].files, 0U);
+  EXPECT_FALSE(stats.families[1].levels.empty());
+  EXPECT_EQ(Must(GetStats(*store_, {.count_objects = false})).collections[0].objects, 0U);
+}
+
+TEST_F(MaintenanceTest, StatsOfAReader) {
+  Put(0, 10);
+  const auto reader = Must(Store::OpenReadOnly(Options()));
+  EXPECT_EQ(Must(GetStats(*reader)).collections[0].objects, 10U);
+  EXPECT_EQ(CodeOf(Compact(*reader)), ErrorCode::kUnsupported);
+}
+
+TEST_F(MaintenanceTest, FindsObsoleteFiles) {
+  Put(0, 10);
+  std::ofstream(dir_.path() + "/999999.sst") << "left behind";
+  const StoreStats stats = Must(GetStats(*store_));
+  EXPECT_EQ(stats.obsolete_files, 1U);
+  EXPECT_EQ(stats.obsolete_bytes, 11U);
+}
+
+TEST_F(MaintenanceTest, ADiskBudgetStopsObjectsButNotAcknowledgements) {
+  Put(0, 300);
+  StoreOptions options;
+  options.disk_limit = 1000;
+  options.sync_interval = std::chrono::milliseconds(100);
+  Open(options);
+  for (int i = 0; i < 1000 && store_->Health(); ++i) {
+    clock_.Advance(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(CodeOf(store_->Health()), ErrorCode::kNoSpace);
+  Transaction objects = store_->Begin();
+  objects.PutObject(pods_.id, Must(store_->Encode(pods_.id, *Pod(999))));
+  const auto refused = store_->Commit(std::move(objects), Durability::kRelaxed);
+  EXPECT_EQ(CodeOf(refused), ErrorCode::kNoSpace);
+  EXPECT_NE(refused.error().message.find("disk_limit"), std::string::npos);
+  Transaction rest = store_->Begin();
+  rest.DeleteObject(pods_.id, PodKey(1));
+  rest.DeleteQueueItem("q", "i", 1);
+  Must(store_->Commit(std::move(rest), Durability::kRelaxed));
+  EXPECT_EQ(Count(), 299U) << "reads go on";
+  EXPECT_EQ(Must(GetStats(*store_)).disk_limit, 1000U);
+  EXPECT_NE(Must(GetStats(*store_)).health, "");
+}
+
+TEST_F(MaintenanceTest, SnapshotsAreMadeListedRestoredAndRemoved) {
+  Put(0, 20);
+  EXPECT_TRUE(Must(ListSnapshots(dir_.path())).empty());
+  const SnapshotInfo made = Must(CreateSnapshot(*store_, "before-upgrade"));
+  EXPECT_EQ(made.name, "before-upgrade");
+  EXPECT_GT(made.bytes, 0U);
+  EXPECT_EQ(CodeOf(CreateSnapshot(*store_, "before-upgrade")), ErrorCode::kAlreadyExists);
+  for (const char* name : {"", "..", "a/b", "a b", ".hidden"}) {
+    EXPECT_EQ(CodeOf(CreateSnapshot(*store_, name)), ErrorCode::kInvalidArgument) << name;
+  }
+  Put(20, 40);
+  ASSERT_EQ(Must(ListSnapshots(dir_.path())).size(), 1U);
+  EXPECT_EQ(CodeOf(RestoreSnapshot(Options(), "before-upgrade")), ErrorCode::kLocked);
+  store_.reset();
+  EXPECT_EQ(CodeOf(RestoreSnapshot(Options(), "other")), ErrorCode::kNotFound);
+  Must(RestoreSnapshot(Options(), "before-upgrade"));
+  Open();
+  EXPECT_EQ(Count(), 20U);
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(5)))->json(), Pod(5)->json());
+  // It can be restored again: using it has not used it up.
+  Put(40, 60);
+  Must(Compact(*store_));
+  store_.reset();
+  Must(RestoreSnapshot(Options(), "before-upgrade"));
+  Open();
+  EXPECT_EQ(Count(), 20U);
+  EXPECT_TRUE(Must(Verify(*store_)).Ok());
+  Must(RemoveSnapshot(dir_.path(), "before-upgrade"));
+  EXPECT_EQ(CodeOf(RemoveSnapshot(dir_.path(), "before-upgrade")), ErrorCode::kNotFound);
+  EXPECT_EQ(Count(), 20U);
+}
+
+TEST_F(MaintenanceTest, ARestoreThatWasCutOffIsFinishedByDoingItAgain) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  Put(20, 40);
+  store_.reset();
+  // As a process leaves it that died while moving files: no CURRENT, a complete incoming directory.
+  fs::copy(dir_.path() + "/snapshots/s", dir_.path() + "/incoming");
+  std::ofstream(dir_.path() + "/incoming/COMPLETE").flush();
+  fs::permissions(dir_.path() + "/incoming", fs::perms::owner_all);
+  fs::remove(dir_.path() + "/CURRENT");
+  EXPECT_EQ(CodeOf(Store::Open(Options())), ErrorCode::kInvalidArgument) << "never a half";
+  Must(RestoreSnapshot(Options(), "s"));
+  Open();
+  EXPECT_EQ(Count(), 20U);
+  EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+}
+
+TEST_F(MaintenanceTest, BackupsAreMadeVerifiedRestoredAndPurged) {
+  const std::string backups = dir_.path("backups");
+  EXPECT_EQ(CodeOf(ListBackups(backups)), ErrorCode::kNotFound);
+  Put(0, 20);
+  const BackupInfo first = Must(CreateBackup(*store_, backups));
+  Put(20, 40);
+  const BackupInfo second = Must(CreateBackup(*store_, backups));
+  ASSERT_EQ(Must(ListBackups(backups)).size(), 2U);
+  Must(VerifyBackup(backups, first.id));
+  EXPECT_EQ(CodeOf(RestoreBackup(Options(), backups)), ErrorCode::kLocked);
+  store_.reset();
+  Must(RestoreBackup(Options(), backups, first.id));
+  Open();
+  EXPECT_EQ(Count(), 20U);
+  store_.reset();
+  // To another place, the newest.
+  Must(RestoreBackup({.path = dir_.path("elsewhere")}, backups));
+  store_ = Must(Store::Open({.path = dir_.path("elsewhere")}));
+  EXPECT_EQ(Count(), 40U);
+  Must(PurgeBackups(backups, 1));
+  ASSERT_EQ(Must(ListBackups(backups)).size(), 1U);
+  EXPECT_EQ(Must(ListBackups(backups))[0].id, second.id);
+}
+
+TEST_F(MaintenanceTest, ADamagedBackupIsFound) {
+  const std::string backups = dir_.path("backups");
+  Put(0, 20);
+  const BackupInfo made = Must(CreateBackup(*store_, backups));
+  for (const auto& entry : fs::directory_iterator(backups + "/shared_checksum")) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    file.put('!');
+  }
+  EXPECT_EQ(CodeOf(VerifyBackup(backups, made.id)), ErrorCode::kCorruption);
+}
+
+TEST_F(MaintenanceTest, AStoreInMemoryHasNoSnapshots) {
+  const auto memory = Must(Store::Open({.in_memory = true}));
+  EXPECT_EQ(CodeOf(CreateSnapshot(*memory, "s")), ErrorCode::kUnsupported);
+  EXPECT_EQ(CodeOf(CreateBackup(*memory, dir_.path("b"))), ErrorCode::kUnsupported);
+  (void)Must(GetStats(*memory));
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,171 @@
+// What may reach the disk only encrypted.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "storage/maintenance.h"
+#include "storage/store.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::CodeOf;
+using testing::Must;
+using testing::SpecOf;
+
+constexpr char kOldKey[] = "b2xkIGtleSBvbGQga2V5IG9sZCBrZXkgb2xkIGtleSE=";
+constexpr char kNewKey[] = "bmV3IGtleSBuZXcga2V5IG5ldyBrZXkgbmV3IGtleSE=";
+constexpr char kCanaryField[] = "canaryFieldName";
+constexpr char kCanaryValue[] = "Y2FuYXJ5LXZhbHVlLWhlcmU=";
+
+ObjectPtr Secret(size_t i) {
+  return Must(Object::Parse(fmt::format(
+      R"({{"kind":"Secret","apiVersion":"v1","metadata":{{"name":"s-{}","namespace":"n","uid":"u-{}","resourceVersion":"{}","labels":{{"canaryLabel":"canary-label-value"}},"annotations":{{"canaryAnnotation":"canary-annotation-value"}}}},"type":"Opaque","data":{{"{}":"{}","n":"{}"}}}})",
+      i, i, i + 1, kCanaryField, kCanaryValue, i)));
+}
+
+class SecretsTest : public ::testing::Test {
+ protected:
+  void WriteKeys(const std::string& text) {
+    std::ofstream(dir_.path("keys")) << text;
+    ::chmod(dir_.path("keys").c_str(), 0600);
+  }
+  StoreOptions Options() const {
+    return {.path = dir_.path(), .encryption_key_file = dir_.path("keys")};
+  }
+  void Fill() {
+    const auto store = Must(Store::Open(Options()));
+    secrets_ = Must(store->OpenCollection(SpecOf("secrets"))).id;
+    std::vector<ObjectPtr> all;
+    for (size_t i = 0; i < 400; ++i) all.push_back(Secret(i));
+    // Often enough for a dictionary to be trained, if one were.
+    for (int round = 0; round < 2; ++round) testing::PutAll(*store, secrets_, all);
+    store->WaitForDictionaries();
+    Transaction transaction = store->Begin();
+    const std::string token = Must(store->IndexToken(secrets_, "canary-label-value"));
+    for (const ObjectPtr& secret : all) {
+      transaction.PutIndexKey(secrets_, 1, token, secret->key(), secret->uid());
+    }
+    Must(store->Commit(std::move(transaction), Durability::kSync));
+  }
+  // The files in which a text stands.
+  std::vector<std::string> FilesWith(const std::string& text) {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_.path())) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string bytes((std::istreambuf_iterator<char>(file)),
+                              std::istreambuf_iterator<char>());
+      if (bytes.find(text) != std::string::npos) out.push_back(entry.path().string());
+    }
+    return out;
+  }
+  void ExpectNothingShows() {
+    for (const char* text : {kCanaryField, kCanaryValue, "canaryLabel", "canary-label-value",
+                             "canaryAnnotation", "canary-annotation-value", "Opaque"}) {
+      EXPECT_EQ(FilesWith(text), std::vector<std::string>()) << text;
+    }
+    EXPECT_FALSE(FilesWith("s-17").empty()) << "names of objects are in the keys, and can be found";
+  }
+
+  testing::TempDir dir_;
+  CollectionId secrets_ = 0;
+};
+
+TEST_F(SecretsTest, NothingOfThemStandsInAnyFile) {
+  WriteKeys(kOldKey);
+  Fill();
+  ExpectNothingShows();
+  {
+    const auto store = Must(Store::Open(Options()));
+    Must(Compact(*store));
+    (void)Must(CreateSnapshot(*store, "s"));
+    EXPECT_TRUE(Must(GetStats(*store)).dictionaries.empty());
+    EXPECT_EQ(Must(store->Get(secrets_, {"n", "s-7"}))->json(), Secret(7)->json());
+  }
+  ExpectNothingShows();
+}
+
+TEST_F(SecretsTest, TheCanaryIsFoundWhereItMayBe) {
+  WriteKeys(kOldKey);
+  StoreOptions options = Options();
+  options.encrypted_resources.clear();
+  options.compression = false;
+  const auto store = Must(Store::Open(options));
+  testing::PutAll(*store, Must(store->OpenCollection(SpecOf("secrets"))).id, {Secret(1)});
+  Must(store->Sync());
+  EXPECT_FALSE(FilesWith(kCanaryValue).empty()) << "or the search itself would prove nothing";
+}
+
+TEST_F(SecretsTest, WithoutAKeyTheyStayInMemory) {
+  const auto store = Must(Store::Open({.path = dir_.path()}));
+  const auto refused = store->OpenCollection(SpecOf("secrets"));
+  EXPECT_EQ(CodeOf(refused), ErrorCode::kForbidden);
+  EXPECT_NE(refused.error().message.find("encryption_key_file"), std::string::npos);
+  const auto memory = Must(Store::Open({.path = "secrets", .in_memory = true}));
+  const CollectionInfo info = Must(memory->OpenCollection(SpecOf("secrets")));
+  testing::PutAll(*memory, info.id, {Secret(1)});
+  EXPECT_EQ(Must(memory->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
+  EXPECT_EQ(Must(memory->IndexToken(info.id, "plain")), "plain");
+}
+
+TEST_F(SecretsTest, AWrongOrMissingKeyIsAClearError) {
+  WriteKeys(kOldKey);
+  Fill();
+  WriteKeys(kNewKey);
+  {
+    const auto store = Must(Store::Open(Options()));
+    EXPECT_EQ(CodeOf(store->Get(secrets_, {"n", "s-1"})), ErrorCode::kForbidden);
+    EXPECT_EQ(Must(store->GetHead(secrets_, {"n", "s-1"})).resource_version, "2");
+  }
+  const auto keyless = Must(Store::Open({.path = dir_.path()}));
+  EXPECT_EQ(CodeOf(keyless->Get(secrets_, {"n", "s-1"})), ErrorCode::kForbidden);
+  EXPECT_EQ(CodeOf(keyless->Encode(secrets_, *Secret(1))), ErrorCode::kNotFound);
+  Must(Compact(*keyless));  // leaves alone what it cannot read
+  EXPECT_EQ(Must(keyless->GetHead(secrets_, {"n", "s-1"})).resource_version, "2");
+}
+
+TEST_F(SecretsTest, RotationMovesEveryValueToTheNewKey) {
+  WriteKeys(kOldKey);
+  Fill();
+  WriteKeys(std::string(kNewKey) + "\n" + kOldKey);
+  {
+    const auto store = Must(Store::Open(Options()));
+    EXPECT_EQ(Must(store->Get(secrets_, {"n", "s-1"}))->json(), Secret(1)->json());
+    Must(Compact(*store));
+  }
+  WriteKeys(kNewKey);
+  const auto store = Must(Store::Open(Options()));
+  size_t read = 0;
+  Must(store->Scan(secrets_, {}, {}, [&](const ObjectPtr&) { return ++read != 0; }));
+  EXPECT_EQ(read, 400U) << "the old key is not needed any more";
+}
+
+TEST_F(SecretsTest, TheKeyMayComeFromTheEnvironment) {
+  ::setenv("LARDER_TEST_STORE_KEY", kOldKey, 1);
+  const auto store =
+      Must(Store::Open({.path = dir_.path(), .encryption_key_variable = "LARDER_TEST_STORE_KEY"}));
+  const CollectionInfo info = Must(store->OpenCollection(SpecOf("secrets")));
+  testing::PutAll(*store, info.id, {Secret(1)});
+  EXPECT_EQ(Must(store->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
+  ::unsetenv("LARDER_TEST_STORE_KEY");
+}
+
+TEST_F(SecretsTest, ARowMovedToAnotherPlaceIsRefused) {
+  WriteKeys(kOldKey);
+  Fill();
+  const auto store = Must(Store::Open(Options()));
+  (void)Must(store->OpenCollection(SpecOf("secrets")));
+  EncodedObject moved = Must(store->Encode(secrets_, *Secret(1)));
+  moved.key.name = "s-2";
+  Transaction transaction = store->Begin();
+  transaction.PutObject(secrets_, moved);
+  Must(store->Commit(std::move(transaction), Durability::kRelaxed));
+  EXPECT_EQ(CodeOf(store->Get(secrets_, {"n", "s-2"})), ErrorCode::kCorruption);
+}
+
+}  // namespace
+}  // namespace larder

@@ -1,0 +1,255 @@
+// Verification and repair: what is damaged is found, what is sound is kept.
+#include <gtest/gtest.h>
+#include <rocksdb/db.h>
+
+#include <fstream>
+#include <map>
+
+#include "storage/database.h"
+#include "storage/maintenance.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::CodeOf;
+using testing::Must;
+using testing::Pod;
+using testing::PodKey;
+using testing::SpecOf;
+
+class VerifyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Open();
+    Transaction transaction = store_->Begin();
+    transaction.PutIndexRecord(pods_.id, {1, "node", "field:spec.nodeName", true});
+    transaction.PutIndexRecord(pods_.id, {2, "app", "label:app", true});
+    transaction.PutIndexRecord(pods_.id, {3, "f", "func:f@1", true});
+    for (size_t i = 0; i < kPods; ++i) {
+      const ObjectPtr pod = Pod(i);
+      transaction.PutObject(pods_.id, Must(store_->Encode(pods_.id, *pod)));
+      transaction.PutIndexKey(pods_.id, 1, "node-" + std::to_string(i % 20), pod->key(),
+                              pod->uid());
+      transaction.PutIndexKey(pods_.id, 2, *pod->Label("app"), pod->key(), pod->uid());
+      transaction.PutIndexKey(pods_.id, 3, "v", pod->key(), pod->uid());
+      transaction.PutQueueItem("q", pod->key().ToString(), i, {});
+    }
+    transaction.PutDelta(pods_.id, "h", PodKey(1), "d");
+    transaction.PutNote("n", "1");
+    transaction.SetCursor(pods_.id, {"77", SyncState::kSynced, 4, 0});
+    Must(store_->Commit(std::move(transaction), Durability::kSync));
+  }
+  void Open() {
+    store_.reset();
+    store_ = Must(Store::Open({.path = dir_.path()}));
+    pods_ = Must(store_->OpenCollection(SpecOf("pods")));
+  }
+  // Writes a row behind the store's back.
+  void Raw(Family family, const std::string& key, const std::optional<std::string>& value) {
+    store_.reset();
+    std::vector<std::string> names;
+    ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, dir_.path(), &names).ok());
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const std::string& name : names)
+      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open({}, dir_.path(), families, &handles, &raw).ok());
+    auto* handle = handles[static_cast<size_t>(family) + 1];
+    ASSERT_TRUE((value ? raw->Put({}, handle, key, *value) : raw->Delete({}, handle, key)).ok());
+    for (auto* each : handles) ASSERT_TRUE(raw->DestroyColumnFamilyHandle(each).ok());
+    delete raw;
+    Open();
+  }
+  std::string KeyOf(size_t i) { return "1/" + PodKey(i).ToString(); }
+  // The one problem that is found.
+  Problem OnlyProblem() {
+    const VerifyReport report = Must(Verify(*store_));
+    EXPECT_EQ(report.problem_count, 1U);
+    for (const Problem& problem : report.problems) {
+      SCOPED_TRACE(problem.family + " " + problem.key + ": " + problem.message);
+    }
+    return report.problems.empty() ? Problem{} : report.problems[0];
+  }
+  // Flips a byte of every table of a family.
+  void DamageTables(const std::string& family, size_t offset) {
+    Must(Compact(*store_));
+    std::map<std::string, std::string> files;
+    store_.reset();
+    rocksdb::DB* raw = nullptr;
+    std::vector<std::string> names;
+    ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, dir_.path(), &names).ok());
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const std::string& name : names)
+      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    ASSERT_TRUE(rocksdb::DB::OpenForReadOnly({}, dir_.path(), families, &handles, &raw).ok());
+    std::vector<rocksdb::LiveFileMetaData> live;
+    raw->GetLiveFilesMetaData(&live);
+    for (auto* each : handles) ASSERT_TRUE(raw->DestroyColumnFamilyHandle(each).ok());
+    delete raw;
+    for (const auto& file : live) {
+      if (file.column_family_name != family) continue;
+      std::fstream bytes(dir_.path() + file.name, std::ios::in | std::ios::out | std::ios::binary);
+      bytes.seekg(static_cast<std::streamoff>(offset));
+      const int old = bytes.get();
+      bytes.seekp(static_cast<std::streamoff>(offset));
+      bytes.put(static_cast<char>(old ^ 0x55));
+    }
+  }
+
+  static constexpr size_t kPods = 60;
+  testing::TempDir dir_;
+  std::unique_ptr<Store> store_;
+  CollectionInfo pods_;
+};
+
+TEST_F(VerifyTest, ASoundStoreIsSound) {
+  uint64_t last = 0;
+  VerifyOptions options;
+  options.progress = [&](uint64_t objects) { last = objects; };
+  const VerifyReport report = Must(Verify(*store_, options));
+  EXPECT_TRUE(report.Ok()) << report.problems[0].message;
+  EXPECT_EQ(report.objects, kPods);
+  EXPECT_EQ(report.index_keys, 3 * kPods);
+  EXPECT_EQ(report.queue_items, kPods);
+  EXPECT_EQ(report.deltas, 1U);
+  EXPECT_EQ(report.collections, 1U);
+  const auto reader = Must(Store::OpenReadOnly({.path = dir_.path()}));
+  EXPECT_TRUE(Must(Verify(*reader)).Ok());
+}
+
+TEST_F(VerifyTest, FindsADamagedObject) {
+  const std::string value = Must(store_->Encode(pods_.id, *Pod(3))).value;
+  Raw(Family::kObjects, KeyOf(3), value.substr(0, 50) + "!" + value.substr(51));
+  const VerifyReport report = Must(Verify(*store_));
+  // The object, and its index keys cannot be expected without it.
+  ASSERT_FALSE(report.Ok());
+  EXPECT_EQ(report.problems[0].family, "objects");
+  EXPECT_EQ(report.problems[0].collection, pods_.id);
+  EXPECT_NE(report.problems[0].message.find("checksum"), std::string::npos);
+  // A read says so too, and names the place.
+  const auto read = store_->Get(pods_.id, PodKey(3));
+  EXPECT_EQ(CodeOf(read), ErrorCode::kCorruption);
+  EXPECT_NE(read.error().message.find(KeyOf(3)), std::string::npos);
+  EXPECT_NE(read.error().message.find(dir_.path()), std::string::npos) << read.error().message;
+}
+
+TEST_F(VerifyTest, FindsIndexKeysThatAreMissingStaleOrDangling) {
+  Raw(Family::kIndexes, "1/1/node-3/" + PodKey(3).ToString(), std::nullopt);
+  EXPECT_EQ(OnlyProblem().message, "is missing");
+  Raw(Family::kIndexes, "1/1/node-3/" + PodKey(3).ToString(), std::string(Pod(3)->uid()));
+  EXPECT_TRUE(Must(Verify(*store_)).Ok());
+  Raw(Family::kIndexes, "1/1/node-4/" + PodKey(3).ToString(), std::string(Pod(3)->uid()));
+  EXPECT_EQ(OnlyProblem().message, "the object does not have this value");
+  Raw(Family::kIndexes, "1/1/node-4/" + PodKey(3).ToString(), std::nullopt);
+  Raw(Family::kIndexes, "1/2/web-000/" + PodKey(3).ToString(), "another-uid");
+  EXPECT_EQ(OnlyProblem().message, "has another uid");
+  Raw(Family::kIndexes, "1/2/web-000/" + PodKey(3).ToString(), std::string(Pod(3)->uid()));
+  Raw(Family::kIndexes, "1/3/v/team-00/nobody", "u");
+  EXPECT_EQ(OnlyProblem().message, "leads to no object");
+}
+
+TEST_F(VerifyTest, FindsWhatIsWrongElsewhere) {
+  Raw(Family::kQueues, "q/broken", "x");
+  EXPECT_EQ(OnlyProblem().family, "queues");
+  Raw(Family::kQueues, "q/broken", std::nullopt);
+  Raw(Family::kObjects, "9/team/x", "whatever");
+  EXPECT_EQ(OnlyProblem().message, "is of no collection");
+  Raw(Family::kObjects, "9/team/x", std::nullopt);
+  Raw(Family::kMeta, "fingerprint/" + SpecOf("pods").Fingerprint(), std::nullopt);
+  Open();
+  EXPECT_EQ(Must(Verify(*store_)).problems.at(0).message, "its fingerprint does not lead to it");
+}
+
+TEST_F(VerifyTest, FindsAFlippedByteInATable) {
+  DamageTables("objects", 2000);
+  Open();
+  const VerifyReport report = Must(Verify(*store_));
+  ASSERT_FALSE(report.Ok());
+  EXPECT_EQ(report.problems[0].family, "files");
+  EXPECT_NE(report.problems[0].message.find(".sst"), std::string::npos)
+      << report.problems[0].message;
+}
+
+TEST_F(VerifyTest, CanBeStopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(CodeOf(Verify(*store_, {.stop = stop.get_token()})), ErrorCode::kCancelled);
+}
+
+TEST_F(VerifyTest, RepairOfASoundStoreChangesNothingButItsIndexes) {
+  store_.reset();
+  const RepairReport report = Must(Repair({.path = dir_.path()}));
+  EXPECT_EQ(report.objects_kept, kPods);
+  EXPECT_EQ(report.objects_lost, 0U);
+  EXPECT_TRUE(report.relist.empty());
+  Open();
+  EXPECT_EQ(pods_.cursor.resource_version, "77");
+  EXPECT_EQ(pods_.cursor.state, SyncState::kSynced);
+  EXPECT_EQ(Must(store_->GetNote("n")), "1");
+  const VerifyReport verified = Must(Verify(*store_));
+  EXPECT_TRUE(verified.Ok());
+  EXPECT_EQ(verified.objects, kPods);
+  EXPECT_EQ(verified.queue_items, kPods);
+  EXPECT_EQ(verified.deltas, 1U);
+  EXPECT_EQ(verified.index_keys, 0U) << "whoever declares them builds them anew";
+  EXPECT_TRUE(fs::exists(report.damaged_files + "/CURRENT")) << "the old files are kept";
+  // Ids go on where they were.
+  EXPECT_EQ(Must(store_->OpenCollection(SpecOf("pods", "x"))).id, pods_.id + 1);
+}
+
+TEST_F(VerifyTest, RepairKeepsWhatIsSoundAndHasTheRestListedAgain) {
+  const CollectionInfo other = Must(store_->OpenCollection(SpecOf("configmaps")));
+  Transaction transaction = store_->Begin();
+  transaction.SetCursor(other.id, {"5", SyncState::kSynced, 1, 0});
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  Raw(Family::kObjects, KeyOf(3), "nonsense");
+  Raw(Family::kQueues, "q/broken", "x");
+  store_.reset();
+  const RepairReport report = Must(Repair({.path = dir_.path()}));
+  EXPECT_EQ(report.objects_kept, kPods - 1);
+  EXPECT_EQ(report.objects_lost, 1U);
+  EXPECT_EQ(report.other_rows_lost, 1U);
+  EXPECT_EQ(report.relist, std::vector<std::string>{"pods"});
+  Open();
+  EXPECT_EQ(pods_.cursor.state, SyncState::kListing);
+  EXPECT_FALSE(pods_.cursor.Complete()) << "never served as if it were whole";
+  EXPECT_EQ(Must(store_->GetCursor(other.id)).resource_version, "5") << "the other is left alone";
+  EXPECT_TRUE(Must(Verify(*store_)).Ok());
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(4)))->json(), Pod(4)->json());
+}
+
+TEST_F(VerifyTest, RepairReadsAroundADamagedBlock) {
+  DamageTables("objects", 3000);
+  const RepairReport report = Must(Repair({.path = dir_.path()}));
+  EXPECT_GE(report.objects_kept, kPods / 2);
+  EXPECT_LT(report.objects_kept, kPods);
+  Open();
+  EXPECT_FALSE(pods_.cursor.Complete());
+  const VerifyReport verified = Must(Verify(*store_));
+  EXPECT_TRUE(verified.Ok());
+  EXPECT_EQ(verified.objects, report.objects_kept);
+}
+
+TEST_F(VerifyTest, RepairMakesAStoreOfOneWithoutAManifest) {
+  Must(Compact(*store_));
+  store_.reset();
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("MANIFEST", 0) == 0 || name == "CURRENT") fs::remove(entry.path());
+  }
+  const RepairReport report = Must(Repair({.path = dir_.path()}));
+  EXPECT_EQ(report.objects_kept, kPods);
+  Open();
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(4)))->json(), Pod(4)->json());
+}
+
+TEST_F(VerifyTest, RepairNeedsTheStoreForItself) {
+  EXPECT_EQ(CodeOf(Repair({.path = dir_.path()})), ErrorCode::kLocked);
+}
+
+}  // namespace
+}  // namespace larder
