@@ -60,6 +60,9 @@ Result<void> HttpServer::Start() {
         "machine; choose another port, or 0 for any free one",
         options_.host, options_.port);
   }
+  // httplib listens with a backlog of five: a client that opens fifty watches at once would wait a
+  // second for its connections. Listening again changes the backlog.
+  ::listen(svr_sock_, SOMAXCONN);
   monitor_.Start();
   acceptor_ = std::jthread([this] { listen_after_bind(); });
   while (!is_running()) std::this_thread::yield();

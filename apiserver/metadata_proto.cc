@@ -7,7 +7,7 @@
 namespace larder::apiserver {
 namespace {
 
-namespace dom = simdjson::dom;
+namespace ondemand = simdjson::ondemand;
 
 class ProtoWriter {
  public:
@@ -33,10 +33,34 @@ class ProtoWriter {
   std::string out_;
 };
 
-std::string_view StringAt(const dom::object& object, std::string_view key) {
+std::string_view Text(ondemand::value value) {
   std::string_view out;
-  if (object[key].get(out) != simdjson::SUCCESS) return {};
-  return out;
+  return value.get_string().get(out) == simdjson::SUCCESS ? out : std::string_view();
+}
+
+// Calls use(key, value) for each field; stops at the first error.
+template <typename Use>
+void EachField(ondemand::value value, const Use& use) {
+  ondemand::object object;
+  if (value.get_object().get(object) != simdjson::SUCCESS) return;
+  for (auto field : object) {
+    std::string_view key;
+    ondemand::value child;
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return;
+    if (field.value().get(child) != simdjson::SUCCESS) return;
+    use(key, child);
+  }
+}
+
+template <typename Use>
+void EachElement(ondemand::value value, const Use& use) {
+  ondemand::array array;
+  if (value.get_array().get(array) != simdjson::SUCCESS) return;
+  for (auto element : array) {
+    ondemand::value child;
+    if (element.get(child) != simdjson::SUCCESS) return;
+    use(child);
+  }
 }
 
 // Time: seconds = 1. The server writes whole seconds only.
@@ -50,95 +74,122 @@ std::string EncodeTime(std::string_view text) {
   return out.Take();
 }
 
-void EncodeMap(ProtoWriter& out, uint32_t field, const dom::object& object, std::string_view key) {
-  dom::object map;
-  if (object[key].get(map) != simdjson::SUCCESS) return;
-  for (const auto [name, value] : map) {
-    std::string_view text;
-    if (value.get(text) != simdjson::SUCCESS) continue;
+void EncodeMap(ProtoWriter& out, uint32_t field, ondemand::value map) {
+  EachField(map, [&](std::string_view name, ondemand::value value) {
     ProtoWriter entry;
     entry.Bytes(1, name);
-    entry.Bytes(2, text);
+    entry.Bytes(2, Text(value));
     out.Bytes(field, entry.Take());
-  }
+  });
 }
 
-void EncodeOwners(ProtoWriter& out, const dom::object& object) {
-  dom::array owners;
-  if (object["ownerReferences"].get(owners) != simdjson::SUCCESS) return;
-  for (const dom::element element : owners) {
-    dom::object owner;
-    if (element.get(owner) != simdjson::SUCCESS) continue;
-    ProtoWriter entry;
-    entry.Bytes(1, StringAt(owner, "kind"));
-    entry.Bytes(3, StringAt(owner, "name"));
-    entry.Bytes(4, StringAt(owner, "uid"));
-    entry.Bytes(5, StringAt(owner, "apiVersion"));
+std::string EncodeOwner(ondemand::value owner) {
+  std::string_view kind, name, uid, api_version;
+  ProtoWriter flags;
+  EachField(owner, [&](std::string_view key, ondemand::value value) {
     bool flag = false;
-    if (owner["controller"].get(flag) == simdjson::SUCCESS) entry.Int(6, flag ? 1 : 0);
-    if (owner["blockOwnerDeletion"].get(flag) == simdjson::SUCCESS) entry.Int(7, flag ? 1 : 0);
-    out.Bytes(13, entry.Take());
-  }
+    if (key == "kind") kind = Text(value);
+    if (key == "name") name = Text(value);
+    if (key == "uid") uid = Text(value);
+    if (key == "apiVersion") api_version = Text(value);
+    if (key != "controller" && key != "blockOwnerDeletion") return;
+    if (value.get_bool().get(flag) != simdjson::SUCCESS) return;
+    flags.Int(key == "controller" ? 6 : 7, flag ? 1 : 0);
+  });
+  ProtoWriter out;
+  out.Bytes(1, kind);
+  out.Bytes(3, name);
+  out.Bytes(4, uid);
+  out.Bytes(5, api_version);
+  return out.Take() + flags.Take();
 }
 
-void EncodeManagedFields(ProtoWriter& out, const dom::object& object) {
-  dom::array entries;
-  if (object["managedFields"].get(entries) != simdjson::SUCCESS) return;
-  for (const dom::element element : entries) {
-    dom::object managed;
-    if (element.get(managed) != simdjson::SUCCESS) continue;
-    ProtoWriter entry;
-    entry.Bytes(1, StringAt(managed, "manager"));
-    entry.Bytes(2, StringAt(managed, "operation"));
-    entry.Bytes(3, StringAt(managed, "apiVersion"));
-    entry.Bytes(4, EncodeTime(StringAt(managed, "time")));
-    entry.Bytes(6, StringAt(managed, "fieldsType"));
-    dom::element fields;
-    if (managed["fieldsV1"].get(fields) == simdjson::SUCCESS) {
-      ProtoWriter raw;
-      raw.Bytes(1, simdjson::minify(fields));
-      entry.Bytes(7, raw.Take());
+std::string EncodeManager(ondemand::value entry) {
+  std::string_view manager, operation, api_version, time, type, subresource, fields;
+  EachField(entry, [&](std::string_view key, ondemand::value value) {
+    if (key == "manager") manager = Text(value);
+    if (key == "operation") operation = Text(value);
+    if (key == "apiVersion") api_version = Text(value);
+    if (key == "time") time = Text(value);
+    if (key == "fieldsType") type = Text(value);
+    if (key == "subresource") subresource = Text(value);
+    if (key != "fieldsV1") return;
+    ondemand::object object;
+    // As it stands: what is stored has no spaces to take out.
+    if (value.get_object().get(object) == simdjson::SUCCESS &&
+        object.raw_json().get(fields) != simdjson::SUCCESS) {
+      fields = {};
     }
-    entry.Bytes(8, StringAt(managed, "subresource"));
-    out.Bytes(17, entry.Take());
-  }
+  });
+  ProtoWriter out;
+  out.Bytes(1, manager);
+  out.Bytes(2, operation);
+  out.Bytes(3, api_version);
+  out.Bytes(4, EncodeTime(time));
+  out.Bytes(6, type);
+  ProtoWriter raw;
+  raw.Bytes(1, fields);
+  out.Bytes(7, raw.Take());
+  out.Bytes(8, subresource);
+  return out.Take();
 }
 
 }  // namespace
 
 std::string EncodeObjectMeta(std::string_view metadata_json) {
-  thread_local dom::parser parser;
-  dom::object object;
-  ProtoWriter out;
-  if (parser.parse(metadata_json.data(), metadata_json.size()).get(object) != simdjson::SUCCESS) {
+  thread_local ondemand::parser parser;
+  thread_local std::string padded;
+  padded.assign(metadata_json);
+  padded.append(simdjson::SIMDJSON_PADDING, '\0');
+  ondemand::document document;
+  ondemand::value root;
+  const auto size = metadata_json.size();
+  if (parser.iterate(padded.data(), size, padded.size()).get(document) != simdjson::SUCCESS ||
+      document.get_value().get(root) != simdjson::SUCCESS) {
     return {};
   }
-  out.Bytes(1, StringAt(object, "name"));
-  out.Bytes(2, StringAt(object, "generateName"));
-  out.Bytes(3, StringAt(object, "namespace"));
-  out.Bytes(4, "");
-  out.Bytes(5, StringAt(object, "uid"));
-  out.Bytes(6, StringAt(object, "resourceVersion"));
-  int64_t number = 0;
-  if (object["generation"].get(number) != simdjson::SUCCESS) number = 0;
-  out.Int(7, number);
-  out.Bytes(8, EncodeTime(StringAt(object, "creationTimestamp")));
-  if (const std::string_view deletion = StringAt(object, "deletionTimestamp"); !deletion.empty()) {
-    out.Bytes(9, EncodeTime(deletion));
-  }
-  if (object["deletionGracePeriodSeconds"].get(number) == simdjson::SUCCESS) out.Int(10, number);
-  EncodeMap(out, 11, object, "labels");
-  EncodeMap(out, 12, object, "annotations");
-  EncodeOwners(out, object);
-  dom::array finalizers;
-  if (object["finalizers"].get(finalizers) == simdjson::SUCCESS) {
-    for (const dom::element element : finalizers) {
-      std::string_view text;
-      if (element.get(text) == simdjson::SUCCESS) out.Bytes(14, text);
+  // Fields 1 to 8 are written whether they are there or not, as Go does it; the others follow in
+  // the order of the JSON, which is that of their numbers.
+  std::string_view name, generate_name, ns, uid, version, created;
+  int64_t generation = 0;
+  ProtoWriter rest;
+  EachField(root, [&](std::string_view key, ondemand::value value) {
+    if (key == "name") name = Text(value);
+    if (key == "generateName") generate_name = Text(value);
+    if (key == "namespace") ns = Text(value);
+    if (key == "uid") uid = Text(value);
+    if (key == "resourceVersion") version = Text(value);
+    if (key == "creationTimestamp") created = Text(value);
+    if (key == "generation" && value.get_int64().get(generation) != simdjson::SUCCESS) {
+      generation = 0;
     }
-  }
-  EncodeManagedFields(out, object);
-  return out.Take();
+    if (key == "deletionTimestamp") rest.Bytes(9, EncodeTime(Text(value)));
+    if (key == "deletionGracePeriodSeconds") {
+      int64_t seconds = 0;
+      if (value.get_int64().get(seconds) == simdjson::SUCCESS) rest.Int(10, seconds);
+    }
+    if (key == "labels") EncodeMap(rest, 11, value);
+    if (key == "annotations") EncodeMap(rest, 12, value);
+    if (key == "ownerReferences") {
+      EachElement(value, [&](ondemand::value owner) { rest.Bytes(13, EncodeOwner(owner)); });
+    }
+    if (key == "finalizers") {
+      EachElement(value, [&](ondemand::value finalizer) { rest.Bytes(14, Text(finalizer)); });
+    }
+    if (key == "managedFields") {
+      EachElement(value, [&](ondemand::value entry) { rest.Bytes(17, EncodeManager(entry)); });
+    }
+  });
+  ProtoWriter out;
+  out.Bytes(1, name);
+  out.Bytes(2, generate_name);
+  out.Bytes(3, ns);
+  out.Bytes(4, "");
+  out.Bytes(5, uid);
+  out.Bytes(6, version);
+  out.Int(7, generation);
+  out.Bytes(8, EncodeTime(created));
+  return out.Take() + rest.Take();
 }
 
 std::string EncodePartialObject(std::string_view object_meta) {
