@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "storage/directory.h"
+#include "storage/rocks_logger.h"
 
 namespace larder {
 namespace {
@@ -44,10 +45,8 @@ rocksdb::DBOptions MakeDbOptions(const StoreOptions& options, rocksdb::Env* env,
   db.bytes_per_sync = size_t{1} << 20;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
-  db.keep_log_file_num = 3;
-  db.max_log_file_size = size_t{1} << 20;
   db.max_manifest_file_size = size_t{4} << 20;
-  db.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  db.info_log = MakeRocksLogger();
   db.sst_file_manager.reset(rocksdb::NewSstFileManager(env));
   return db;
 }
@@ -161,7 +160,11 @@ MemoryBudget DivideMemory(size_t memory_limit) {
 
 Error FromRocks(const rocksdb::Status& status, std::string_view what) {
   ErrorCode code = ErrorCode::kIo;
-  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::SubCode::kSpaceLimit) {
+  // A write that waited for a flush comes back as "incomplete", and only its text has the reason.
+  const bool waited_for_room =
+      status.IsIncomplete() && status.ToString().find(std::strerror(ENOSPC)) != std::string::npos;
+  if (status.IsNoSpace() || waited_for_room ||
+      status.subcode() == rocksdb::Status::SubCode::kSpaceLimit) {
     code = ErrorCode::kNoSpace;
   } else if (status.IsCorruption()) {
     code = ErrorCode::kCorruption;

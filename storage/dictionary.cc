@@ -16,8 +16,7 @@ namespace {
 // Level 3 was both smallest and fastest with a dictionary on real pods, and 64 KB learn as much as
 // 112; see docs/decisions/001-body-encoding.md.
 constexpr int kLevel = 3;
-constexpr size_t kEnvelopeDictionaryBytes = size_t{16} << 10;
-constexpr size_t kBodyDictionaryBytes = size_t{64} << 10;
+constexpr size_t kDictionaryBytes = size_t{64} << 10;
 constexpr size_t kChecksumBytes = 4;
 // What a thread keeps for the next object; one huge object must not pin more.
 constexpr size_t kKeptScratchBytes = size_t{256} << 10;
@@ -40,52 +39,32 @@ uint32_t Checksum(std::string_view bytes) {
   return static_cast<uint32_t>(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-Result<std::string> Train(const std::vector<std::string>& samples, size_t most_bytes) {
-  std::string joined;
-  std::vector<size_t> sizes;
-  for (const std::string& sample : samples) {
-    joined += sample;
-    sizes.push_back(sample.size());
-  }
-  // A dictionary as large as what it was made from would only repeat it.
-  std::string dictionary(std::min(most_bytes, joined.size() / 8), '\0');
-  const size_t size = ZDICT_trainFromBuffer(dictionary.data(), dictionary.size(), joined.data(),
-                                            sizes.data(), static_cast<unsigned>(sizes.size()));
-  if (ZDICT_isError(size)) {
-    return MakeError(ErrorCode::kInvalidArgument, "cannot learn a dictionary from {} samples: {}",
-                     samples.size(), ZDICT_getErrorName(size));
-  }
-  dictionary.resize(size);
-  return dictionary;
-}
-
 }  // namespace
 
-DictionaryPart::~DictionaryPart() {
+Dictionary::~Dictionary() {
   ZSTD_freeCDict(compress_);
   ZSTD_freeDDict(decompress_);
 }
 
-const ZSTD_CDict_s* DictionaryPart::ForCompression() const {
+const ZSTD_CDict_s* Dictionary::ForCompression() const {
   std::call_once(compress_once_, [this] {
-    ZSTD_CDict* made =
-        bytes_.empty() ? nullptr : ZSTD_createCDict(bytes_.data(), bytes_.size(), kLevel);
+    ZSTD_CDict* made = ZSTD_createCDict(bytes_.data(), bytes_.size(), kLevel);
     std::lock_guard lock(mutex_);
     compress_ = made;
   });
   return compress_;
 }
 
-const ZSTD_DDict_s* DictionaryPart::ForDecompression() const {
+const ZSTD_DDict_s* Dictionary::ForDecompression() const {
   std::call_once(decompress_once_, [this] {
-    ZSTD_DDict* made = bytes_.empty() ? nullptr : ZSTD_createDDict(bytes_.data(), bytes_.size());
+    ZSTD_DDict* made = ZSTD_createDDict(bytes_.data(), bytes_.size());
     std::lock_guard lock(mutex_);
     decompress_ = made;
   });
   return decompress_;
 }
 
-size_t DictionaryPart::MemoryBytes() const {
+size_t Dictionary::MemoryBytes() const {
   std::lock_guard lock(mutex_);
   return bytes_.capacity() + ZSTD_sizeof_CDict(compress_) + ZSTD_sizeof_DDict(decompress_);
 }
@@ -93,10 +72,7 @@ size_t DictionaryPart::MemoryBytes() const {
 std::string Dictionary::Serialize() const {
   std::string record;
   PutVarint(record, seen_);
-  PutVarint(record, envelope_.bytes().size());
-  record += envelope_.bytes();
-  PutVarint(record, body_.bytes().size());
-  record += body_.bytes();
+  record += bytes_;
   const uint32_t checksum = Checksum(record);
   record.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
   return record;
@@ -111,24 +87,32 @@ Result<DictionaryPtr> Dictionary::Parse(DictionaryId id, std::string_view record
   std::memcpy(&checksum, record.data() + record.size() - kChecksumBytes, kChecksumBytes);
   record.remove_suffix(kChecksumBytes);
   if (checksum != Checksum(record)) return damaged();
-  uint64_t seen = 0, size = 0;
-  std::string_view envelope, body;
-  if (!TakeVarint(record, seen) || !TakeVarint(record, size) ||
-      !TakeBytes(record, size, envelope) || !TakeVarint(record, size) ||
-      !TakeBytes(record, size, body) || !record.empty()) {
-    return damaged();
-  }
-  return std::make_shared<const Dictionary>(id, seen, std::string(envelope), std::string(body));
+  uint64_t seen = 0;
+  if (!TakeVarint(record, seen) || record.empty()) return damaged();
+  return std::make_shared<const Dictionary>(id, seen, std::string(record));
 }
 
 Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
-                                      const DictionarySamples& samples) {
-  LARDER_ASSIGN_OR_RETURN(std::string envelope, Train(samples.envelopes, kEnvelopeDictionaryBytes));
-  LARDER_ASSIGN_OR_RETURN(std::string body, Train(samples.bodies, kBodyDictionaryBytes));
-  return std::make_shared<const Dictionary>(id, seen, std::move(envelope), std::move(body));
+                                      const std::vector<std::string>& samples) {
+  std::string joined;
+  std::vector<size_t> sizes;
+  for (const std::string& sample : samples) {
+    joined += sample;
+    sizes.push_back(sample.size());
+  }
+  // A dictionary as large as what it was made from would only repeat it.
+  std::string bytes(std::min(kDictionaryBytes, joined.size() / 8), '\0');
+  const size_t size = ZDICT_trainFromBuffer(bytes.data(), bytes.size(), joined.data(), sizes.data(),
+                                            static_cast<unsigned>(sizes.size()));
+  if (ZDICT_isError(size)) {
+    return MakeError(ErrorCode::kInvalidArgument, "cannot learn a dictionary from {} samples: {}",
+                     samples.size(), ZDICT_getErrorName(size));
+  }
+  bytes.resize(size);
+  return std::make_shared<const Dictionary>(id, seen, std::move(bytes));
 }
 
-Result<std::string_view> Compress(std::string_view raw, const DictionaryPart* part) {
+Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictionary) {
   Contexts& contexts = PerThread();
   ZSTD_CCtx* context = contexts.compress;
   const size_t bound = ZSTD_compressBound(raw.size());
@@ -140,8 +124,8 @@ Result<std::string_view> Compress(std::string_view raw, const DictionaryPart* pa
   // Our own header holds size and dictionary id, so zstd's need not.
   ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
   ZSTD_CCtx_setParameter(context, ZSTD_c_dictIDFlag, 0);
-  if (const ZSTD_CDict* dictionary = part ? part->ForCompression() : nullptr) {
-    ZSTD_CCtx_refCDict(context, dictionary);
+  if (dictionary) {
+    ZSTD_CCtx_refCDict(context, dictionary->ForCompression());
   } else {
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, kLevel);
   }
@@ -153,15 +137,14 @@ Result<std::string_view> Compress(std::string_view raw, const DictionaryPart* pa
   return std::string_view(contexts.scratch.data(), size);
 }
 
-Result<void> Decompress(std::string_view stored, size_t raw_size, const DictionaryPart* part,
+Result<void> Decompress(std::string_view stored, size_t raw_size, const Dictionary* dictionary,
                         std::string& out) {
   ZSTD_DCtx* context = PerThread().decompress;
   out.resize(raw_size);
-  const ZSTD_DDict* dictionary = part ? part->ForDecompression() : nullptr;
   const size_t size =
       dictionary
           ? ZSTD_decompress_usingDDict(context, out.data(), out.size(), stored.data(),
-                                       stored.size(), dictionary)
+                                       stored.size(), dictionary->ForDecompression())
           : ZSTD_decompressDCtx(context, out.data(), out.size(), stored.data(), stored.size());
   if (ZSTD_isError(size)) {
     return MakeError(ErrorCode::kCorruption, "zstd: {}", ZSTD_getErrorName(size));

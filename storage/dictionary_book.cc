@@ -18,19 +18,26 @@ constexpr uint64_t kGrowth = 10;
 constexpr size_t kHoldOut = 10;
 // How much smaller values must get for a new dictionary to be worth moving to.
 constexpr double kWorthwhile = 0.97;
-// How many objects the ratio is averaged over, and how much worse it may get.
+// How many objects the ratio is averaged over, and how much worse it may get. Objects that come one
+// after the other are often of one workload, so that the samples look better than the rest will be:
+// two thirds of their ratio is usual.
 constexpr uint64_t kRatioWindow = 2000;
-constexpr double kDecay = 0.8;
+constexpr double kDecay = 0.55;
 // For so long a value made with a dictionary may be on its way to its commit.
 constexpr std::chrono::minutes kStillOnItsWay{10};
 
-size_t CompressedBytes(const DictionarySamples& samples, const Dictionary& dictionary) {
+double CompressedBytes(const std::vector<std::string>& samples, const Dictionary& dictionary) {
   size_t total = 0;
-  for (size_t i = 0; i < samples.bodies.size(); ++i) {
-    total += Compress(samples.envelopes[i], &dictionary.envelope()).value_or("").size();
-    total += Compress(samples.bodies[i], &dictionary.body()).value_or("").size();
+  for (const std::string& sample : samples) {
+    total += Compress(sample, &dictionary).value_or("").size();
   }
-  return total;
+  return static_cast<double>(total);
+}
+
+double RawBytes(const std::vector<std::string>& samples) {
+  size_t total = 0;
+  for (const std::string& sample : samples) total += sample.size();
+  return static_cast<double>(total);
 }
 
 }  // namespace
@@ -49,8 +56,10 @@ class DictionaryBook::Page {
   uint64_t sampled_from = 0;
   std::minstd_rand random;
   uint64_t in_window = 0;
-  double recent_ratio = 0;   // raw / stored, averaged
-  double trained_ratio = 0;  // the same, just after the current dictionary came into use
+  double recent_ratio = 0;  // raw / stored, averaged
+  // What the current dictionary did to objects of its time that it was not trained on. 0: not
+  // known, it is from an earlier run; then the first window shows it.
+  double trained_ratio = 0;
 
   // Every object seen since the last training has the same chance to be in the sample.
   void Sample(CollectionId collection, const ObjectKey& key) {
@@ -77,7 +86,6 @@ class DictionaryBook::Page {
     sampled_from = 0;
     in_window = 0;
     recent_ratio = 0;
-    trained_ratio = 0;
   }
 };
 
@@ -158,7 +166,8 @@ void DictionaryBook::Observe(Page& page, CollectionId collection, const ObjectKe
   std::lock_guard lock(page.mutex);
   ++page.observed;
   page.Sample(collection, key);
-  if (page.Decayed(ratio)) {
+  // One that is being trained needs the sample as it is.
+  if (!page.wanted && page.Decayed(ratio)) {
     spdlog::info("dictionary of {} compresses {:.1f}x, it was {:.1f}x: training a new one",
                  page.resource, page.recent_ratio, page.trained_ratio);
     // From the objects as they are now.
@@ -190,8 +199,7 @@ void DictionaryBook::WaitIdle() {
   wake_.wait(lock, trainer_.get_stop_token(), [this] { return wanted_.empty(); });
 }
 
-// The new dictionary, saved; null where the present one does as well.
-Result<DictionaryPtr> DictionaryBook::Train(Page& page, DictionaryId id) {
+Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId id) {
   std::vector<std::pair<CollectionId, ObjectKey>> keys;
   DictionaryPtr current;
   uint64_t seen = 0;
@@ -201,27 +209,28 @@ Result<DictionaryPtr> DictionaryBook::Train(Page& page, DictionaryId id) {
     current = page.current;
     seen = page.observed;
   }
-  DictionarySamples samples, held_out;
+  std::vector<std::string> samples, held_out;
   size_t bytes = 0;
   for (size_t i = 0; i < keys.size() && bytes < kSampleBytes; ++i) {
     auto parts = hooks_.load(keys[i].first, keys[i].second);
     if (!parts) continue;  // not committed yet, or deleted since
-    bytes += parts->envelope.size() + parts->body.size();
-    DictionarySamples& where = i % kHoldOut == 0 ? held_out : samples;
-    where.envelopes.push_back(std::move(parts->envelope));
-    where.bodies.push_back(std::move(parts->body));
+    bytes += parts->raw.size();
+    (i % kHoldOut == 0 ? held_out : samples).push_back(std::move(parts->raw));
   }
-  if (samples.bodies.size() + held_out.bodies.size() < kMinSamples) {
-    return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.bodies.size());
+  if (samples.size() + held_out.size() < kMinSamples) {
+    return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.size());
   }
   LARDER_ASSIGN_OR_RETURN(DictionaryPtr trained, TrainDictionary(id, seen, samples));
+  const auto ratio = [&held_out](double stored) {
+    return RawBytes(held_out) / std::max(stored, 1.0);
+  };
+  const double after = CompressedBytes(held_out, *trained);
   if (current) {
-    const auto now = static_cast<double>(CompressedBytes(held_out, *current));
-    const auto then = static_cast<double>(CompressedBytes(held_out, *trained));
-    if (then > now * kWorthwhile) return DictionaryPtr();
+    const double before = CompressedBytes(held_out, *current);
+    if (after > before * kWorthwhile) return Trained{nullptr, ratio(before)};
   }
   LARDER_RETURN_IF_ERROR(hooks_.save(page.resource, *trained));
-  return trained;
+  return Trained{std::move(trained), ratio(after)};
 }
 
 void DictionaryBook::TrainLoop(const std::stop_token& stop) {
@@ -237,16 +246,17 @@ void DictionaryBook::TrainLoop(const std::stop_token& stop) {
       std::lock_guard lock(mutex_);
       id = ++last_id_;
     }
-    Result<DictionaryPtr> trained = Train(*page, id);
+    Result<Trained> trained = Train(*page, id);
     {
       std::lock_guard lock(mutex_);
       std::lock_guard page_lock(page->mutex);
       if (trained) {
-        if (*trained) {
+        if (trained->dictionary) {
           if (page->current) replaced_at_[page->current->id()] = hooks_.clock->Now();
-          by_id_[id] = {page->resource, *trained};
-          page->current = *std::move(trained);
+          by_id_[id] = {page->resource, trained->dictionary};
+          page->current = std::move(trained->dictionary);
         }
+        page->trained_ratio = trained->ratio;
         page->train_at = page->observed * kGrowth;
         page->Restart();
       } else {

@@ -69,7 +69,11 @@ class DictionaryBook final : public DictionarySource {
 
  private:
   void TrainLoop(const std::stop_token& stop);
-  Result<DictionaryPtr> Train(Page& page, DictionaryId id);
+  struct Trained {
+    DictionaryPtr dictionary;  // new, and saved; null where the present one does as well
+    double ratio = 0;          // of the one to use, on objects that it was not trained on
+  };
+  Result<Trained> Train(Page& page, DictionaryId id);
   void Want(Page& page);  // REQUIRES: page's mutex held
 
   const Hooks hooks_;

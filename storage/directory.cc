@@ -21,11 +21,19 @@ ErrorCode CodeOf(int error) {
   return ErrorCode::kIo;
 }
 
-// Nothing in it but what a fresh file system puts there.
+// What RocksDB writes before the CURRENT of a new database: a process that ended in between leaves
+// these and no data. Each further try puts the log of the one before aside.
+bool IsOfUnfinishedCreation(const std::string& name) {
+  return name == "LOCK" || name == "IDENTITY" || name == "LOG" || name.starts_with("LOG.old.") ||
+         name == "MANIFEST-000001" || name.ends_with(".dbtmp");
+}
+
+// Nothing in it but what a fresh file system puts there, or a creation that was cut off.
 bool IsFresh(const std::string& path) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.path().filename() != "lost+found") return false;
+    const std::string name = entry.path().filename().string();
+    if (name != "lost+found" && !IsOfUnfinishedCreation(name)) return false;
   }
   return !error;
 }

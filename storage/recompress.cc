@@ -23,7 +23,7 @@ class Recompress final : public rocksdb::CompactionFilter {
     if (!DecodeParts(row_key, value, decode_, parts_)) return Decision::kKeep;
     auto encoded = EncodeValue(row_key, parts_, encode_);
     if (!encoded) return Decision::kKeep;
-    *new_value = *std::move(encoded);
+    *new_value = std::move(encoded->value);
     return Decision::kChangeValue;
   }
 

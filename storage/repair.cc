@@ -17,25 +17,32 @@ namespace {
 
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-// The old database, opened as forgivingly as RocksDB can.
+// The old database, opened as forgivingly as is needed.
 class Wreck {
  public:
   static Result<std::unique_ptr<Wreck>> Open(const std::string& path) {
     std::unique_ptr<Wreck> wreck(new Wreck());
-    const rocksdb::Status status = wreck->TryOpen(path);
+    if (wreck->TryOpen(path, StrictOptions()).ok()) {
+      wreck->is_prefix_ = true;
+      return wreck;
+    }
+    const rocksdb::Status status = wreck->TryOpen(path, Options());
     if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
     return wreck;
   }
   // Where the manifest is lost, RocksDB can make a new one from the tables. Takes the store's lock
-  // itself.
-  static Result<void> MakeReadable(const std::string& path) {
+  // itself. Returns whether the database could be read as it was.
+  static Result<bool> MakeReadable(const std::string& path) {
     const auto readable = Open(path);
-    if (readable) return {};
+    if (readable) return true;
     spdlog::warn("{}; making a new manifest from the tables", readable.error().message);
     const rocksdb::Status status = rocksdb::RepairDB(path, Options(), Families());
     if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
-    return {};
+    return false;
   }
+  // Is it what was committed up to some point? Not when records of the log were skipped: later
+  // commits are there, and a cursor among them, and earlier ones are not.
+  bool is_prefix() const { return is_prefix_; }
   ~Wreck() {
     for (auto* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
   }
@@ -64,6 +71,11 @@ class Wreck {
   }
 
  private:
+  static rocksdb::DBOptions StrictOptions() {
+    rocksdb::DBOptions options;
+    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+    return options;
+  }
   static rocksdb::DBOptions Options() {
     rocksdb::DBOptions options;
     options.paranoid_checks = false;
@@ -79,16 +91,16 @@ class Wreck {
     return families;
   }
 
-  rocksdb::Status TryOpen(const std::string& path) {
+  rocksdb::Status TryOpen(const std::string& path, const rocksdb::DBOptions& options) {
     std::vector<std::string> names;
-    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(Options(), path, &names);
+    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, path, &names);
     if (!listed.ok()) return listed;
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     for (const std::string& name : names)
       families.emplace_back(name, rocksdb::ColumnFamilyOptions());
     rocksdb::DB* db = nullptr;
     const rocksdb::Status status =
-        rocksdb::DB::OpenForReadOnly(Options(), path, families, &handles_, &db);
+        rocksdb::DB::OpenForReadOnly(options, path, families, &handles_, &db);
     if (!status.ok()) return status;
     db_.reset(db);
     return status;
@@ -117,12 +129,14 @@ class Wreck {
 
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   std::unique_ptr<rocksdb::DB> db_;
+  bool is_prefix_ = false;
 };
 
 class Salvage {
  public:
-  Salvage(Wreck& wreck, Store& target, RepairReport& report)
-      : wreck_(wreck), target_(target), impl_(target.impl()), report_(report) {}
+  // `trusted`: the wreck is what was committed up to some point, but for single rows and blocks.
+  Salvage(Wreck& wreck, Store& target, RepairReport& report, bool trusted)
+      : wreck_(wreck), target_(target), impl_(target.impl()), report_(report), trusted_(trusted) {}
 
   Result<void> Run() {
     LARDER_RETURN_IF_ERROR(CopyMeta());
@@ -259,7 +273,7 @@ class Salvage {
     for (const auto& [id, text] : collections_) {
       const auto cursor = target_.GetCursor(id);
       const bool complete = cursor && cursor->Complete();
-      if (complete && damaged_.count(id) == 0) continue;
+      if (complete && trusted_ && damaged_.count(id) == 0) continue;
       Cursor partial;
       if (cursor) partial.epoch = cursor->epoch;
       partial.state = SyncState::kListing;
@@ -273,6 +287,7 @@ class Salvage {
   Store& target_;
   Store::Impl& impl_;
   RepairReport& report_;
+  const bool trusted_;
   Transaction::Rep rep_{impl_.families()};
   Result<void> outcome_;
   std::map<CollectionId, std::string> collections_;
@@ -287,7 +302,7 @@ Result<RepairReport> Repair(const StoreOptions& options) {
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(options.clock->WallNow().time_since_epoch());
   report.damaged_files = fmt::format("{}/damaged-{}", options.path, now.count());
-  LARDER_RETURN_IF_ERROR(Wreck::MakeReadable(options.path));
+  LARDER_ASSIGN_OR_RETURN(const bool readable, Wreck::MakeReadable(options.path));
   LARDER_RETURN_IF_ERROR(ReplaceStore(
       options,
       [&](const std::string& incoming) -> Result<void> {
@@ -296,7 +311,7 @@ Result<RepairReport> Repair(const StoreOptions& options) {
         target.path = incoming;
         target.disk_limit = 0;
         LARDER_ASSIGN_OR_RETURN(const auto store, Store::Open(target));
-        return Salvage(*wreck, *store, report).Run();
+        return Salvage(*wreck, *store, report, readable && wreck->is_prefix()).Run();
       },
       report.damaged_files));
   return report;

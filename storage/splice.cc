@@ -327,25 +327,24 @@ size_t FindCuts(const Object& object, Cuts& cuts) {
 
 }  // namespace
 
-void CutMetadata(const Object& object, std::string& residual) {
+void CutMetadata(const Object& object, std::string& out) {
   const std::string_view json = object.json();
   Cuts cuts;
   const size_t count = FindCuts(object, cuts);
-  residual.clear();
-  residual.reserve(json.size() + 5 * count + 8);
-  PutVarint(residual, count);
+  out.reserve(out.size() + json.size() + 5 * count + 8);
+  PutVarint(out, count);
   size_t copied = 0;
   for (size_t i = 0; i < count; ++i) {
-    residual += static_cast<char>(cuts[i].field);
-    PutVarint(residual, cuts[i].begin - copied);
+    out += static_cast<char>(cuts[i].field);
+    PutVarint(out, cuts[i].begin - copied);
     copied = cuts[i].end;
   }
   copied = 0;
   for (size_t i = 0; i < count; ++i) {
-    residual.append(json.substr(copied, cuts[i].begin - copied));
+    out.append(json.substr(copied, cuts[i].begin - copied));
     copied = cuts[i].end;
   }
-  residual.append(json.substr(copied));
+  out.append(json.substr(copied));
 }
 
 Result<std::string> RestoreMetadata(std::string_view residual, std::string_view envelope_bytes,

@@ -16,9 +16,8 @@
 
 namespace larder {
 
-// The residual: a list of cuts, then the JSON without the cut values. `residual` is overwritten; a
-// caller that keeps it from object to object saves the allocation.
-void CutMetadata(const Object& object, std::string& residual);
+// Appends the residual: a list of cuts, then the JSON without the cut values.
+void CutMetadata(const Object& object, std::string& out);
 
 // The reverse, from the residual, the envelope it was cut with and the size of the document.
 // kCorruption when they do not fit together.

@@ -204,11 +204,12 @@ Result<EncodedObject> Store::Encode(CollectionId collection, const Object& objec
   encoded.key = object.key();
   thread_local ObjectParts parts;
   TakeApart(object, parts);
-  LARDER_ASSIGN_OR_RETURN(encoded.value,
+  LARDER_ASSIGN_OR_RETURN(EncodedValue value,
                           EncodeValue(keys::Object(collection, encoded.key), parts, encode));
+  encoded.value = std::move(value.value);
   if (known->page) {
-    impl_->dictionaries().Observe(*known->page, collection, encoded.key,
-                                  parts.envelope.size() + parts.body.size(), encoded.value.size());
+    impl_->dictionaries().Observe(*known->page, collection, encoded.key, parts.raw.size(),
+                                  value.payload_bytes);
   }
   return encoded;
 }
@@ -441,6 +442,23 @@ Result<void> Store::ScanDeltas(CollectionId collection, std::string_view handler
       },
       snapshot, /*fill_cache=*/false));
   return outcome;
+}
+
+Result<std::vector<std::string>> Store::DeltaHandlers(CollectionId collection) const {
+  std::vector<std::string> out;
+  const std::string prefix = keys::CollectionPrefix(collection);
+  std::string from = prefix;
+  for (;;) {
+    // One seek per handler, however many changes wait for it.
+    LARDER_ASSIGN_OR_RETURN(const auto row, impl_->FirstRow(Family::kDeltas, from, nullptr));
+    if (!row || row->compare(0, prefix.size(), prefix) != 0) return out;
+    const size_t end = row->find('/', prefix.size());
+    if (end == std::string::npos) return out;
+    LARDER_ASSIGN_OR_RETURN(std::string handler, keys::UnescapePart(std::string_view(*row).substr(
+                                                     prefix.size(), end - prefix.size())));
+    from = keys::PrefixEnd(row->substr(0, end + 1));
+    out.push_back(std::move(handler));
+  }
 }
 
 Result<void> Store::DropDeltas(CollectionId collection, std::string_view handler) {

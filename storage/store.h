@@ -215,6 +215,8 @@ class Store {
   Result<void> ScanDeltas(CollectionId collection, std::string_view handler, const ObjectKey& after,
                           const DeltaVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
   Result<void> DropDeltas(CollectionId collection, std::string_view handler);
+  // The handlers that changes of this collection wait for.
+  Result<std::vector<std::string>> DeltaHandlers(CollectionId collection) const;
 
   Result<std::optional<std::string>> GetNote(std::string_view name) const;
 

@@ -1,6 +1,7 @@
 #include "storage/store_impl.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <charconv>
@@ -78,6 +79,11 @@ Result<void> Store::Impl::LoadCipher() {
     LARDER_ASSIGN_OR_RETURN(cipher_, Cipher::FromFile(options.encryption_key_file));
   } else if (!options.encryption_key_variable.empty()) {
     LARDER_ASSIGN_OR_RETURN(cipher_, Cipher::FromEnvironment(options.encryption_key_variable));
+  }
+  if (cipher_) {
+    // A core dump would put the key and the decrypted objects on the disk.
+    const struct rlimit none = {0, 0};
+    (void)::setrlimit(RLIMIT_CORE, &none);
   }
   return {};
 }
@@ -273,7 +279,10 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
 Result<void> Store::Impl::Sync() {
   if (options.in_memory) return {};
   const auto db = database();
-  if (!db || db->mode() != Database::Mode::kOwner) return tl::unexpected(Unavailable());
+  // After a failed write RocksDB's log must not be touched again: the store is reopened first.
+  if (!db || failed_.load() || db->mode() != Database::Mode::kOwner) {
+    return tl::unexpected(Unavailable());
+  }
   unsynced_.store(false);
   const rocksdb::Status status = (*db)->FlushWAL(/*sync=*/true);
   if (!status.ok()) {

@@ -105,8 +105,8 @@ bool SetIdentity(std::string& envelope, const ObjectHead& head) {
 
 struct Layout {
   ValueHead head;
-  uint64_t json_bytes = 0, envelope_raw = 0, envelope_stored = 0, body_raw = 0, body_stored = 0;
-  std::string_view payload;  // envelope and body as stored, or sealed
+  uint64_t json_bytes = 0, envelope_bytes = 0, body_bytes = 0;
+  std::string_view payload;  // compressed, sealed, or both
 };
 
 Result<Layout> ReadLayout(std::string_view row_key, std::string_view value) {
@@ -142,24 +142,14 @@ Result<Layout> ReadLayout(std::string_view row_key, std::string_view value) {
     if (!TakeBytes(rest, number, bytes)) return Damaged(row_key, "is cut off");
     layout.head.head.resource_version = bytes;
   }
-  if (!TakeVarint(rest, layout.json_bytes) || !TakeVarint(rest, layout.envelope_raw) ||
-      !TakeVarint(rest, layout.envelope_stored) || !TakeVarint(rest, layout.body_raw) ||
-      !TakeVarint(rest, layout.body_stored) || layout.envelope_raw > kMaxRawBytes ||
-      layout.body_raw > kMaxRawBytes || layout.json_bytes > kMaxRawBytes) {
+  if (!TakeVarint(rest, layout.json_bytes) || !TakeVarint(rest, layout.envelope_bytes) ||
+      !TakeVarint(rest, layout.body_bytes) || layout.envelope_bytes > kMaxRawBytes ||
+      layout.body_bytes > kMaxRawBytes || layout.json_bytes > kMaxRawBytes) {
     return Damaged(row_key, "has wrong lengths");
   }
   layout.head.json_bytes = layout.json_bytes;
   layout.payload = rest;
   return layout;
-}
-
-// One section, unpacked into `out`.
-Result<void> Unpack(std::string_view stored, uint64_t raw_size, bool compressed,
-                    const DictionaryPart* part, std::string& out) {
-  if (compressed) return Decompress(stored, raw_size, part, out);
-  if (stored.size() != raw_size) return MakeError(ErrorCode::kCorruption, "wrong length");
-  out.assign(stored);
-  return {};
 }
 
 void PutHead(std::string& out, const ObjectHead& head, uint8_t& flags) {
@@ -186,57 +176,51 @@ void PutHead(std::string& out, const ObjectHead& head, uint8_t& flags) {
 void TakeApart(const Object& object, ObjectParts& parts) {
   parts.head.uid = object.uid();
   parts.head.resource_version = object.resource_version();
-  parts.envelope = object.envelope_bytes();
-  SetIdentity(parts.envelope, {std::string(parts.head.uid.size(), '0'),
-                               std::string(parts.head.resource_version.size(), '0')});
-  CutMetadata(object, parts.body);
+  parts.raw = object.envelope_bytes();
+  parts.envelope_bytes = parts.raw.size();
+  SetIdentity(parts.raw, {std::string(parts.head.uid.size(), '0'),
+                          std::string(parts.head.resource_version.size(), '0')});
+  CutMetadata(object, parts.raw);
   parts.json_bytes = object.json().size();
 }
 
-Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& parts,
-                                const EncodeOptions& options) {
-  if (std::max({parts.envelope.size(), parts.body.size(), parts.json_bytes}) > kMaxRawBytes) {
+Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& parts,
+                                 const EncodeOptions& options) {
+  if (std::max(parts.raw.size(), parts.json_bytes) > kMaxRawBytes) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "object {} has {} bytes; at most {} can be stored", row_key, parts.json_bytes,
                      kMaxRawBytes);
   }
   const Dictionary* dictionary = options.compress ? options.dictionary.get() : nullptr;
-  std::string envelope_packed;
-  std::string_view envelope = parts.envelope, body = parts.body;
+  std::string_view payload = parts.raw;
   uint8_t flags = 0;
   if (options.compress) {
     flags |= kCompressed;
-    LARDER_ASSIGN_OR_RETURN(envelope_packed,
-                            Compress(envelope, dictionary ? &dictionary->envelope() : nullptr));
-    LARDER_ASSIGN_OR_RETURN(body, Compress(body, dictionary ? &dictionary->body() : nullptr));
-    envelope = envelope_packed;
+    LARDER_ASSIGN_OR_RETURN(payload, Compress(parts.raw, dictionary));
   }
-  std::string out;
-  out.reserve(envelope.size() + body.size() + 96);
+  EncodedValue encoded;
+  encoded.payload_bytes = payload.size();
+  std::string& out = encoded.value;
+  out.reserve(payload.size() + 96);
   out += kMagic;
   out += kVersion;
   out += '\0';  // flags, known below
   PutVarint(out, dictionary ? dictionary->id() : 0);
   PutHead(out, parts.head, flags);
   PutVarint(out, parts.json_bytes);
-  PutVarint(out, parts.envelope.size());
-  PutVarint(out, envelope.size());
-  PutVarint(out, parts.body.size());
-  PutVarint(out, body.size());
+  PutVarint(out, parts.envelope_bytes);
+  PutVarint(out, parts.raw.size() - parts.envelope_bytes);
   if (options.cipher) {
     flags |= kEncrypted;
-    std::string plain(envelope);
-    plain += body;
-    LARDER_ASSIGN_OR_RETURN(const std::string sealed, options.cipher->Seal(plain, row_key));
+    LARDER_ASSIGN_OR_RETURN(const std::string sealed, options.cipher->Seal(payload, row_key));
     out += sealed;
   } else {
-    out += envelope;
-    out += body;
+    out += payload;
   }
   out[2] = static_cast<char>(flags);
   const uint32_t checksum = Checksum(row_key, out);
   out.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
-  return out;
+  return encoded;
 }
 
 DictionaryId DictionaryOf(std::string_view value) {
@@ -258,20 +242,15 @@ namespace {
 // The payload in the clear; `opened` holds it where it was sealed.
 Result<void> OpenPayload(std::string_view row_key, Layout& layout, const Cipher* cipher,
                          std::string& opened) {
-  if (layout.head.encrypted) {
-    if (!cipher) {
-      return MakeError(ErrorCode::kForbidden,
-                       "row {} is encrypted; give the key it was written with", row_key);
-    }
-    auto plain = cipher->Open(layout.payload, row_key);
-    if (!plain) return MakeError(plain.error().code, "row {}: {}", row_key, plain.error().message);
-    opened = *std::move(plain);
-    layout.payload = opened;
+  if (!layout.head.encrypted) return {};
+  if (!cipher) {
+    return MakeError(ErrorCode::kForbidden, "row {} is encrypted; give the key it was written with",
+                     row_key);
   }
-  if (layout.envelope_stored > layout.payload.size() ||
-      layout.body_stored != layout.payload.size() - layout.envelope_stored) {
-    return Damaged(row_key, "has wrong lengths");
-  }
+  auto plain = cipher->Open(layout.payload, row_key);
+  if (!plain) return MakeError(plain.error().code, "row {}: {}", row_key, plain.error().message);
+  opened = *std::move(plain);
+  layout.payload = opened;
   return {};
 }
 
@@ -282,20 +261,21 @@ Result<void> DecodeParts(std::string_view row_key, std::string_view value,
   LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
   std::string opened;
   LARDER_RETURN_IF_ERROR(OpenPayload(row_key, layout, options.cipher, opened));
-  DictionaryPtr dictionary;
-  if (layout.head.dictionary != 0) {
-    dictionary =
-        options.dictionaries ? options.dictionaries->Find(layout.head.dictionary) : nullptr;
-    if (!dictionary) return Damaged(row_key, "names a dictionary that the store does not have");
+  const size_t raw_bytes = layout.envelope_bytes + layout.body_bytes;
+  if (layout.head.compressed) {
+    DictionaryPtr dictionary;
+    if (layout.head.dictionary != 0) {
+      dictionary =
+          options.dictionaries ? options.dictionaries->Find(layout.head.dictionary) : nullptr;
+      if (!dictionary) return Damaged(row_key, "names a dictionary that the store does not have");
+    }
+    const auto unpacked = Decompress(layout.payload, raw_bytes, dictionary.get(), parts.raw);
+    if (!unpacked) return Damaged(row_key, unpacked.error().message);
+  } else {
+    if (layout.payload.size() != raw_bytes) return Damaged(row_key, "has wrong lengths");
+    parts.raw = layout.payload;
   }
-  const auto envelope = Unpack(layout.payload.substr(0, layout.envelope_stored),
-                               layout.envelope_raw, layout.head.compressed,
-                               dictionary ? &dictionary->envelope() : nullptr, parts.envelope);
-  if (!envelope) return Damaged(row_key, envelope.error().message);
-  const auto body =
-      Unpack(layout.payload.substr(layout.envelope_stored), layout.body_raw, layout.head.compressed,
-             dictionary ? &dictionary->body() : nullptr, parts.body);
-  if (!body) return Damaged(row_key, body.error().message);
+  parts.envelope_bytes = layout.envelope_bytes;
   parts.head = std::move(layout.head.head);
   parts.json_bytes = layout.json_bytes;
   return {};
@@ -303,18 +283,18 @@ Result<void> DecodeParts(std::string_view row_key, std::string_view value,
 
 Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
                               const DecodeOptions& options) {
-  // The body is only passed through; keep its buffer for the next object.
+  // Only passed through; keep the buffer for the next object.
   thread_local ObjectParts parts;
-  if (parts.body.capacity() > kKeptBufferBytes) parts.body = std::string();
+  if (parts.raw.capacity() > kKeptBufferBytes) parts.raw = std::string();
   LARDER_RETURN_IF_ERROR(DecodeParts(row_key, value, options, parts));
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.envelope.data()),
-                                 parts.envelope.size());
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.raw.data()),
+                                 parts.envelope_bytes);
   if (!fbs::VerifyEnvelopeBuffer(verifier)) return Damaged(row_key, "the envelope is not valid");
-  if (!SetIdentity(parts.envelope, parts.head))
-    return Damaged(row_key, "head and envelope disagree");
-  auto json = RestoreMetadata(parts.body, parts.envelope, parts.json_bytes);
+  std::string envelope(parts.envelope());
+  if (!SetIdentity(envelope, parts.head)) return Damaged(row_key, "head and envelope disagree");
+  auto json = RestoreMetadata(parts.body(), envelope, parts.json_bytes);
   if (!json) return Damaged(row_key, json.error().message);
-  return Object::FromParts(std::move(parts.envelope), *std::move(json));
+  return Object::FromParts(std::move(envelope), *std::move(json));
 }
 
 }  // namespace larder

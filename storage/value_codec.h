@@ -1,4 +1,4 @@
-// The value of an object's row: a head that is readable at once, the envelope and the body, each
+// The value of an object's row: a head that is readable at once, the envelope and the body,
 // compressed, and a checksum that covers the row's key too. docs/format.md describes the bytes.
 //
 // Pure functions, safe on any thread. Reading never trusts: length, magic, version, checksum,
@@ -26,9 +26,13 @@ class DictionarySource {
 // An object taken apart: what is compressed into a row.
 struct ObjectParts {
   ObjectHead head;
-  std::string envelope;   // uid and resourceVersion blanked: they are in the head
-  std::string body;       // the residual of CutMetadata
+  // The envelope, uid and resourceVersion blanked because they are in the head; then the body, the
+  // residual of CutMetadata.
+  std::string raw;
+  size_t envelope_bytes = 0;
   size_t json_bytes = 0;  // of the whole document
+  std::string_view envelope() const { return std::string_view(raw).substr(0, envelope_bytes); }
+  std::string_view body() const { return std::string_view(raw).substr(envelope_bytes); }
 };
 // `parts` is overwritten; a caller that keeps it from object to object saves the allocations.
 void TakeApart(const Object& object, ObjectParts& parts);
@@ -39,8 +43,12 @@ struct EncodeOptions {
   const Cipher* cipher = nullptr;  // null: in the clear
 };
 
-Result<std::string> EncodeValue(std::string_view row_key, const ObjectParts& parts,
-                                const EncodeOptions& options);
+struct EncodedValue {
+  std::string value;
+  size_t payload_bytes = 0;  // of the value, what `raw` became
+};
+Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& parts,
+                                 const EncodeOptions& options);
 
 struct DecodeOptions {
   const DictionarySource* dictionaries = nullptr;

@@ -13,6 +13,17 @@ using testing::Pod;
 using testing::PodKey;
 using testing::SpecOf;
 
+// Objects of quite another shape under the same resource.
+ObjectPtr Other(size_t i) {
+  std::mt19937_64 random(i);
+  std::string data;
+  for (int line = 0; line < 60; ++line) {
+    data += fmt::format(R"({}"setting-{}.example.org/kind-{}":"completely-different-{}")",
+                        line ? "," : "", line, line % 7, random() % 4);
+  }
+  return testing::SmallObject("other", "o" + std::to_string(i), 1, "\"data\":{" + data + "}");
+}
+
 class DictionaryTest : public ::testing::Test {
  protected:
   void SetUp() override { Open(); }
@@ -35,6 +46,15 @@ class DictionaryTest : public ::testing::Test {
     }
     testing::PutAll(*store_, pods_.id, batch);
   }
+  // Writes objects of another shape until a dictionary for them is in use.
+  void ChangeShape() {
+    const size_t before = SizeOf(*Other(1));
+    for (int round = 0; round < 40 && SizeOf(*Other(1)) >= before * 2 / 3; ++round) {
+      PutMany(0, 500, Other);
+      store_->WaitForDictionaries();
+    }
+    EXPECT_LT(SizeOf(*Other(1)), before * 2 / 3);
+  }
   std::vector<DictionaryStats> Dictionaries() { return Must(GetStats(*store_)).dictionaries; }
   size_t SizeOf(const Object& object) {
     return Must(store_->Encode(pods_.id, object)).value.size();
@@ -45,17 +65,6 @@ class DictionaryTest : public ::testing::Test {
   std::unique_ptr<Store> store_;
   CollectionInfo pods_;
 };
-
-// Objects of quite another shape under the same resource.
-ObjectPtr Other(size_t i) {
-  std::mt19937_64 random(i);
-  std::string data;
-  for (int line = 0; line < 60; ++line) {
-    data += fmt::format(R"({}"setting-{}.example.org/kind-{}":"completely-different-{}")",
-                        line ? "," : "", line, line % 7, random() % 4);
-  }
-  return testing::SmallObject("other", "o" + std::to_string(i), 1, "\"data\":{" + data + "}");
-}
 
 TEST_F(DictionaryTest, IsTrainedByItselfAndMakesObjectsSmall) {
   const size_t before = SizeOf(*Pod(5000));
@@ -97,11 +106,8 @@ TEST_F(DictionaryTest, IsReplacedWhenTheObjectsChangeAndDroppedWhenNothingNeedsI
   store_->WaitForDictionaries();
   const auto first = Dictionaries();
   ASSERT_FALSE(first.empty());
-  const size_t with_pods_dictionary = SizeOf(*Other(1));
-  PutMany(0, 6000, [](size_t i) { return Other(i % 500); });
-  store_->WaitForDictionaries();
+  ChangeShape();
   ASSERT_GT(Dictionaries().size(), first.size());
-  EXPECT_LT(SizeOf(*Other(1)), with_pods_dictionary / 2);
   const uint32_t current = Dictionaries().back().id;
 
   Must(Compact(*store_));
@@ -123,8 +129,7 @@ TEST_F(DictionaryTest, AValueOnItsWayKeepsItsDictionary) {
   PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
   store_->WaitForDictionaries();
   const EncodedObject late = Must(store_->Encode(pods_.id, *Pod(9999)));
-  PutMany(0, 6000, [](size_t i) { return Other(i % 500); });
-  store_->WaitForDictionaries();
+  ChangeShape();
   clock_.Advance(std::chrono::minutes(11));
   Must(Compact(*store_));
   ASSERT_EQ(Dictionaries().size(), 1U) << "gone from the store";
@@ -143,8 +148,7 @@ TEST_F(DictionaryTest, AWaitingDeltaKeepsAllDictionaries) {
   Transaction transaction = store_->Begin();
   transaction.PutDelta(pods_.id, "handler", known.key, known.value);
   Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
-  PutMany(0, 6000, [](size_t i) { return Other(i % 500); });
-  store_->WaitForDictionaries();
+  ChangeShape();
   clock_.Advance(std::chrono::minutes(11));
   EXPECT_TRUE(Must(Compact(*store_)).dropped_dictionaries.empty());
   EXPECT_EQ(Must(store_->Decode(pods_.id, known.key,

@@ -1,5 +1,6 @@
 // What may reach the disk only encrypted.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -74,6 +75,17 @@ class SecretsTest : public ::testing::Test {
   testing::TempDir dir_;
   CollectionId secrets_ = 0;
 };
+
+TEST_F(SecretsTest, AProcessThatHoldsAKeyLeavesNoCoreDump) {
+  WriteKeys(kOldKey);
+  const int status = testing::RunInChild([this] {
+    const auto store = Must(Store::Open(Options()));
+    struct rlimit limit {};
+    if (::getrlimit(RLIMIT_CORE, &limit) != 0) return 1;
+    return limit.rlim_cur == 0 && limit.rlim_max == 0 ? 0 : 2;
+  });
+  EXPECT_EQ(status, 0);
+}
 
 TEST_F(SecretsTest, NothingOfThemStandsInAnyFile) {
   WriteKeys(kOldKey);

@@ -98,6 +98,25 @@ TEST(StoreOpen, FinishesAStoreThatWasOnlyHalfMade) {
   (void)Must(store->OpenCollection(SpecOf("pods")));
 }
 
+TEST(StoreOpen, BeginsAnewWhereACreationWasCutOffBeforeItsFirstFile) {
+  const testing::TempDir dir;
+  fs::create_directory(dir.path());
+  ::chmod(dir.path().c_str(), 0700);
+  for (const char* name :
+       {"LOCK", "IDENTITY", "LOG.old.1700000000", "MANIFEST-000001", "000001.dbtmp"}) {
+    std::ofstream(dir.path() + "/" + name) << "cut off";
+  }
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  (void)Must(store->OpenCollection(SpecOf("pods")));
+}
+
+TEST(StoreOpen, RefusesAStoreThatLostItsCurrent) {
+  const testing::TempDir dir;
+  (void)Must(Must(Store::Open({.path = dir.path()}))->OpenCollection(SpecOf("pods")));
+  fs::remove(dir.path() + "/CURRENT");
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path()})), ErrorCode::kInvalidArgument);
+}
+
 // Changes the format row of a closed store, and adds a family when one is named.
 void SetFormat(const std::string& path, const std::string& format, const std::string& family) {
   std::vector<std::string> names;
