@@ -1,75 +1,8 @@
 #include "queue/queue_node.h"
 
-#include <cstring>
-#include <new>
-#include <type_traits>
-
 #include "base/error.h"
 
 namespace larder::internal {
-
-static_assert(std::is_trivially_destructible_v<QueueNode>);
-
-QueueNode* QueueNode::Make(std::string_view item, uint32_t hash) {
-  void* memory = ::operator new(sizeof(QueueNode) + item.size());
-  auto* node = new (memory) QueueNode;
-  node->hash = hash;
-  node->size = static_cast<uint16_t>(item.size());
-  if (!item.empty()) std::memcpy(node + 1, item.data(), item.size());
-  return node;
-}
-
-void QueueNode::Free(QueueNode* node) { ::operator delete(node); }
-
-NodeTable::NodeTable() : buckets_(64) {}
-
-NodeTable::~NodeTable() {
-  for (QueueNode* node : buckets_) {
-    while (node != nullptr) {
-      QueueNode* next = node->chain;
-      QueueNode::Free(node);
-      node = next;
-    }
-  }
-}
-
-QueueNode* NodeTable::Find(std::string_view item, uint32_t hash) const {
-  QueueNode* node = buckets_[hash & (buckets_.size() - 1)];
-  while (node != nullptr && (node->hash != hash || node->item() != item)) node = node->chain;
-  return node;
-}
-
-QueueNode* NodeTable::Insert(std::string_view item, uint32_t hash) {
-  if (size_ == buckets_.size()) Grow();
-  QueueNode* node = QueueNode::Make(item, hash);
-  QueueNode*& bucket = buckets_[hash & (buckets_.size() - 1)];
-  node->chain = bucket;
-  bucket = node;
-  ++size_;
-  return node;
-}
-
-void NodeTable::Erase(QueueNode* node) {
-  QueueNode** link = &buckets_[node->hash & (buckets_.size() - 1)];
-  while (*link != node) link = &(*link)->chain;
-  *link = node->chain;
-  --size_;
-  QueueNode::Free(node);
-}
-
-void NodeTable::Grow() {
-  std::vector<QueueNode*> buckets(buckets_.size() * 2);
-  for (QueueNode* node : buckets_) {
-    while (node != nullptr) {
-      QueueNode* next = node->chain;
-      QueueNode*& bucket = buckets[node->hash & (buckets.size() - 1)];
-      node->chain = bucket;
-      bucket = node;
-      node = next;
-    }
-  }
-  buckets_ = std::move(buckets);
-}
 
 void NodeList::PushBack(QueueNode* node) {
   node->prev = tail_;

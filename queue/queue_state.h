@@ -53,6 +53,7 @@
 #include <utility>
 #include <vector>
 
+#include "queue/node_table.h"
 #include "queue/queue_counters.h"
 #include "queue/queue_node.h"
 #include "storage/store.h"

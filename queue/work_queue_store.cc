@@ -21,6 +21,7 @@ constexpr int kGenerationBits = 40;
 constexpr size_t kMaxWrites = 2048;
 constexpr size_t kLoadChunk = 4096;
 constexpr auto kPublishInterval = 500ms;
+constexpr auto kMaxGather = std::chrono::nanoseconds(2ms);
 constexpr auto kMaxBackoff = std::chrono::nanoseconds(5s);
 
 // Which queues this process has open: two in one store under one name would process each other's
@@ -154,22 +155,48 @@ Result<void> WorkQueue::Impl::Flush(Durability durability) {
   return FlushLocked(durability);
 }
 
-// Group commit: while one caller writes and syncs, others put their items into the state and queue
-// up for the mutex. The first of them to get it writes for all, and the rest find their ticket
-// served.
+// Group commit: one caller leads, writes all that waits and syncs once; those who come meanwhile
+// wait, and one of them leads the next group. A group that fails fails for everybody in it.
 Result<void> WorkQueue::Impl::SyncThrough(uint64_t ticket) {
-  std::lock_guard flushing(flush_mutex_);
+  std::unique_lock lock(group_mutex_);
+  if (group_leading_ && GroupIsComplete()) group_gather_condition_.notify_one();
+  group_condition_.wait(lock, [&] { return attempted_through_ >= ticket || !group_leading_; });
   if (synced_through_ >= ticket) return {};
-  return FlushLocked(Durability::kSync);
+  if (attempted_through_ >= ticket) return tl::unexpected(*group_error_);
+
+  group_leading_ = true;
+  GatherForSync(lock);
+  lock.unlock();
+  const auto started = std::chrono::steady_clock::now();
+  const uint64_t covered = tickets_.load();
+  const Result<void> flushed = Flush(Durability::kSync);
+  lock.lock();
+  sync_duration_ = std::chrono::steady_clock::now() - started;
+  group_last_ = covered - attempted_through_;
+  attempted_through_ = covered;
+  group_leading_ = false;
+  group_condition_.notify_all();
+  if (!flushed) {
+    group_error_ = flushed.error();
+    return flushed;
+  }
+  synced_through_ = covered;
+  return {};
+}
+
+// Those served by the last sync come back one by one as they wake. The first of them would lead a
+// group of one, and all others would wait for two syncs: it waits for them, up to the time that
+// this may save. The disk's time, not the injected clock's.
+void WorkQueue::Impl::GatherForSync(std::unique_lock<std::mutex>& lock) {
+  group_gather_condition_.wait_for(lock, std::min(sync_duration_, kMaxGather),
+                                   [this] { return GroupIsComplete(); });
 }
 
 Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
-  uint64_t tickets = 0;
   size_t dirty = 0;
   size_t deletes = 0;
   {
     Lock lock(mutex_);
-    tickets = tickets_;
     dirty = state_.dirty();
     deletes = state_.deletes();
   }
@@ -213,7 +240,6 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
     }
   }
   if (!synced) LARDER_RETURN_IF_ERROR(options_.store->Sync());
-  if (durability == Durability::kSync) synced_through_ = tickets;
   return {};
 }
 

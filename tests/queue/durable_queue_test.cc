@@ -262,7 +262,8 @@ TEST_F(DurableQueueTest, ConcurrentSyncAddsShareCommits) {
   }
   threads.clear();
   EXPECT_EQ(Stored(*store_).size(), static_cast<size_t>(kThreads * kEach));
-  EXPECT_LT(queue_->Counters().flushes, static_cast<uint64_t>(kThreads * kEach));
+  // Groups of nearly all threads each, a few smaller ones where a thread was late.
+  EXPECT_LT(queue_->Counters().flushes, static_cast<uint64_t>(kThreads * kEach) / 3);
 }
 
 TEST_F(DurableQueueTest, AStagedItemIsStoredIfAndOnlyIfItsTransactionIs) {
