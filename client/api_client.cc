@@ -92,6 +92,16 @@ const char* ContentType(PatchType type) {
   return "";
 }
 
+// A server takes an object without kind and apiVersion nowhere but in a create or update of a
+// built-in kind.
+std::string DumpWithType(const Resource& resource, const Json& object) {
+  if (object.contains("kind") && object.contains("apiVersion")) return Dump(object);
+  Json complete = object;
+  if (!object.contains("apiVersion")) complete["apiVersion"] = resource.ApiVersion();
+  if (!object.contains("kind")) complete["kind"] = resource.kind;
+  return Dump(complete);
+}
+
 std::string DeleteBody(const DeleteOptions& options) {
   Json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}};
   if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
@@ -194,14 +204,7 @@ Result<ObjectPtr> ApiClient::Write(const char* method, const Resource& resource,
   request.query = WriteQuery(options.field_manager, options.dry_run);
   Add(request.query, "fieldValidation", options.field_validation);
   request.content_type = "application/json";
-  if (object.contains("kind") && object.contains("apiVersion")) {
-    request.body = Dump(object);
-  } else {
-    Json complete = object;
-    if (!object.contains("apiVersion")) complete["apiVersion"] = resource.ApiVersion();
-    if (!object.contains("kind")) complete["kind"] = resource.kind;
-    request.body = Dump(complete);
-  }
+  request.body = DumpWithType(resource, object);
   return Send(resource, request, stop);
 }
 
@@ -233,7 +236,7 @@ Result<ObjectPtr> ApiClient::Patch(const Resource& resource, const ObjectKey& ke
   request.query = WriteQuery(options.field_manager, options.dry_run);
   if (type == PatchType::kApply && options.force) request.query.emplace_back("force", "true");
   request.content_type = ContentType(type);
-  request.body = Dump(patch);
+  request.body = type == PatchType::kApply ? DumpWithType(resource, patch) : Dump(patch);
   return Send(resource, request, stop);
 }
 

@@ -29,18 +29,18 @@
 namespace larder {
 
 struct GetOptions {
-  std::string subresource;       // "status", "scale"
-  std::string resource_version;  // "0": from the server's cache
+  std::string subresource{};       // "status", "scale"
+  std::string resource_version{};  // "0": from the server's cache
 };
 
 struct ListOptions {
-  std::string ns;  // empty: all namespaces
-  std::string label_selector;
-  std::string field_selector;
+  std::string ns{};  // empty: all namespaces
+  std::string label_selector{};
+  std::string field_selector{};
   int64_t limit = 0;  // 0: all in one answer
-  std::string continue_token;
-  std::string resource_version;
-  std::string resource_version_match;
+  std::string continue_token{};
+  std::string resource_version{};
+  std::string resource_version_match{};
   size_t max_response_bytes = size_t{256} << 20;
 };
 
@@ -52,9 +52,9 @@ struct ListPage {
 };
 
 struct WriteOptions {
-  std::string subresource;
-  std::string field_manager;
-  std::string field_validation;  // "Strict", "Warn", "Ignore"
+  std::string subresource{};
+  std::string field_manager{};
+  std::string field_validation{};  // "Strict", "Warn", "Ignore"
   bool dry_run = false;
 };
 
@@ -66,8 +66,8 @@ enum class PatchType {
 };
 
 struct PatchOptions {
-  std::string subresource;
-  std::string field_manager;
+  std::string subresource{};
+  std::string field_manager{};
   bool force = false;  // kApply: take over fields that others own
   bool dry_run = false;
 };
@@ -76,10 +76,10 @@ enum class Propagation { kServerDefault, kBackground, kForeground, kOrphan };
 
 struct DeleteOptions {
   // Preconditions: kConflict where the object is not this one, or changed since.
-  std::string uid;
-  std::string resource_version;
+  std::string uid{};
+  std::string resource_version{};
   Propagation propagation = Propagation::kServerDefault;
-  std::optional<int64_t> grace_period_seconds;
+  std::optional<int64_t> grace_period_seconds{};
   bool dry_run = false;
 };
 
@@ -98,7 +98,7 @@ class ApiClient {
                            const std::stop_token& stop = {});
 
   // The namespace and the name are the object's own; the kind and apiVersion are filled in where
-  // missing.
+  // missing, here and in Update and Apply.
   Result<ObjectPtr> Create(const Resource& resource, const Json& object,
                            const WriteOptions& options = {}, const std::stop_token& stop = {});
   // With metadata.resourceVersion in it kConflict where somebody else wrote in between.

@@ -27,6 +27,14 @@ bool HasVersionTooLargeCause(const Json& status) {
   });
 }
 
+// kube-apiserver answers some malformed parameters of a watch with a 500 that has no reason.
+bool IsMalformedRequest(const std::string& reason, const Json& status) {
+  if (!reason.empty()) return false;
+  const std::string message = Text(status, "message");
+  return message.starts_with("resourceVersion: Invalid value") ||
+         message.starts_with("invalid shard selector");
+}
+
 ErrorCode CodeFor(int status, const std::string& reason, const Json& document) {
   if (reason == "Expired" || reason == "Gone") return ErrorCode::kGone;
   switch (status) {
@@ -55,6 +63,9 @@ ErrorCode CodeFor(int status, const std::string& reason, const Json& document) {
     case 504:
       return HasVersionTooLargeCause(document) ? ErrorCode::kVersionTooLarge
                                                : ErrorCode::kUnavailable;
+    case 500:
+      return IsMalformedRequest(reason, document) ? ErrorCode::kInvalidArgument
+                                                  : ErrorCode::kUnavailable;
     default:
       return status >= 500 ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument;
   }

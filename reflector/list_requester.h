@@ -31,7 +31,7 @@ namespace larder {
 class ListRequester {
  public:
   struct Job {
-    std::string why;      // for the target: "first", "gone", "rewound"
+    std::string why;      // for the target, see Target::BeginList
     std::string version;  // list at a state not older than this; empty: the newest
     std::string cursor;   // what the target had; a list with a lower version is a rewound server
   };

@@ -136,7 +136,10 @@ ReflectorMachine::State ReflectorMachine::StreamList() {
   stream_ = *std::move(stream);
   recorder_.WatchOpened();
   const Result<std::optional<std::string>> version = ReadInitialEvents();
-  if (version && *version) return ListDone(**version);
+  if (version && *version) {
+    accepted_ = true;
+    return ListDone(**version);
+  }
   // Whatever happened to the stream, a plain list is the way out, at once; only the target's own
   // failures, refused rights and a stop are not the stream's fault.
   stream_.reset();
@@ -148,6 +151,7 @@ ReflectorMachine::State ReflectorMachine::StreamList() {
       return Fail(version.error(), State::kStreamingList, larder::ToString(code));
     }
     recorder_.Failed(version.error());
+    if (options_.on_error) options_.on_error(version.error());
   }
   recorder_.Restart("watchlist");
   spdlog::info("{}: no streaming list ({}), listing", options_.name,

@@ -1,6 +1,7 @@
 // The reflector's watch: events from the cursor on, and every way in which a watch can end.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "reflector/reflector_machine.h"
@@ -31,9 +32,14 @@ ReflectorMachine::State ReflectorMachine::Watch() {
   // An event, a bookmark or the opening of the stream: what its silence is measured from.
   Clock::Steady heard_at = clock_->Now();
   for (;;) {
+    const Clock::Steady silent_at = heard_at + options_.silent_timeout;
     const Result<std::optional<WatchEvent>> event =
-        stream_->Next(token_, heard_at + options_.silent_timeout);
+        stream_->Next(token_, std::min(silent_at, AcceptedAt()));
     if (!event && event.error().code == ErrorCode::kTimeout) {
+      if (clock_->Now() < silent_at) {
+        if (!stream_->InEvent()) Accepted();
+        continue;
+      }
       spdlog::warn(
           "{}: no event and no bookmark for {} s, checking the server", options_.name,
           std::chrono::duration_cast<std::chrono::seconds>(options_.silent_timeout).count());
@@ -50,6 +56,7 @@ ReflectorMachine::State ReflectorMachine::Watch() {
       stream_.reset();
       return State::kChecking;
     }
+    if (!accepted_) Accepted();
     heard_at = clock_->Now();
   }
 }
@@ -58,9 +65,20 @@ Result<void> ReflectorMachine::OpenWatch() {
   LARDER_ASSIGN_OR_RETURN(stream_, WatchStream::Open(transport_, requests_.Watch(cursor_), options_,
                                                      clock_, recorder_, token_));
   recorder_.WatchOpened();
+  accepted_ = false;
+  return {};
+}
+
+// When a quiet watch counts as accepted. What has begun to arrive may still be the refusal.
+Clock::Steady ReflectorMachine::AcceptedAt() const {
+  if (accepted_ || stream_->InEvent()) return Clock::Steady::max();
+  return stream_->opened_at() + options_.accepted_after;
+}
+
+void ReflectorMachine::Accepted() {
+  accepted_ = true;
   recorder_.Synced();
   recorder_.Healthy();
-  return {};
 }
 
 Result<ReflectorMachine::Heard> ReflectorMachine::TakeEvent(const WatchEvent& event) {
@@ -120,6 +138,7 @@ ReflectorMachine::State ReflectorMachine::WatchClosed() {
     return Fail({ErrorCode::kUnavailable, "the server closed the watch at once", {}, {}},
                 State::kWatching, "short");
   }
+  if (!accepted_) Accepted();
   recorder_.Restart("closed");
   return State::kWatching;
 }
@@ -137,9 +156,11 @@ ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
       // pause.
       if (gone_++ > 0) return Fail(error, State::kRelisting, reason);
       recorder_.Restart(reason);
+      if (options_.on_error) options_.on_error(error);
       return State::kRelisting;
     case ErrorCode::kVersionTooLarge:
       recorder_.Restart(reason);
+      if (options_.on_error) options_.on_error(error);
       if (too_large_++ == 0) return WaitThen(State::kWatching, kTooLargeWait);
       list_why_ = "too large";
       list_version_.clear();

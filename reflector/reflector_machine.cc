@@ -174,6 +174,7 @@ ReflectorMachine::State ReflectorMachine::Fail(const Error& error, State next,
   }
   recorder_.Failed(error);
   recorder_.Restart(reason);
+  if (options_.on_error) options_.on_error(error);
   spdlog::warn("{}: {}; again in {} ms ({})", options_.name, error.ToString(), wait.count(),
                larder::ToString(next));
   return WaitThen(next, wait);

@@ -78,6 +78,8 @@ class ReflectorMachine {
   // Watching.
   enum class Heard { kFine, kRewound };
   Result<void> OpenWatch();
+  Clock::Steady AcceptedAt() const;
+  void Accepted();
   Result<Heard> TakeEvent(const WatchEvent& event);
   Result<Heard> TakeBookmark(std::string_view json);
   Result<void> TakeObject(const WatchEvent& event);
@@ -115,6 +117,7 @@ class ReflectorMachine {
   int gone_ = 0;                    // expired versions in a row, with no event between
   bool check_skipped_logged_ = false;
   std::unique_ptr<WatchStream> stream_;
+  bool accepted_ = false;  // the server serves stream_ from the version that was asked for
   State after_backoff_ = State::kStarting;
   Clock::Steady backoff_until_;
 

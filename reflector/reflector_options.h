@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "reflector/backoff.h"
 #include "schema/resource.h"
 
@@ -65,6 +67,10 @@ struct ReflectorOptions {
   // No event and no bookmark for so long: the stream is distrusted, the version is checked and the
   // watch opened again. Servers send a bookmark about once a minute.
   std::chrono::milliseconds silent_timeout{180'000};
+  // A server answers a watch from an expired version with headers and then, at once, an ERROR
+  // event. A watch counts as accepted, and a resumed collection as synced, with its first event or
+  // when it was quiet for this long.
+  std::chrono::milliseconds accepted_after{50};
   // A watch that ends sooner without an event is a failure, not an end.
   std::chrono::milliseconds short_watch{1'000};
   // A list must bring an item or 16 KiB in this time.
@@ -74,6 +80,10 @@ struct ReflectorOptions {
   // A server's Retry-After is honoured up to here.
   std::chrono::milliseconds max_retry_after{60'000};
   BackoffOptions backoff;
+
+  // Called with every failure of a list or a watch, a version that expired included, on the
+  // reflector's thread, before it waits or goes on. Must not throw. May be empty.
+  std::function<void(const Error&)> on_error;
 
   uint64_t random_seed = 0;                  // 0: from the system
   Clock* clock = nullptr;                    // null: RealClock()

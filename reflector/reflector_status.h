@@ -42,11 +42,12 @@ struct ReflectorStatus {
   ReflectorState state = ReflectorState::kIdle;
   Clock::Wall since;  // when it entered the state
 
-  // True from the first complete list or the first watch opened from a stored cursor.
+  // True from the first complete list, or from the first watch that the server accepted from a
+  // stored cursor (ReflectorOptions::accepted_after).
   bool synced = false;
-  // What keeps it from working right now; empty as soon as a list is complete or a watch is open
-  // again. This is what /readyz reports for the collection: 401 and 403 stand here as kUnauthorized
-  // and kForbidden.
+  // What keeps it from working right now; empty as soon as a list is complete or a watch is
+  // accepted again. This is what /readyz reports for the collection: 401 and 403 stand here as
+  // kUnauthorized and kForbidden.
   std::optional<Error> error;
   // The last one, kept for the curious, and when.
   std::optional<Error> last_error;

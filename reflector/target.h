@@ -31,8 +31,10 @@ class Target {
 
   virtual Result<Position> Start() = 0;
 
-  // A list begins; until EndList nothing is complete. `why` is for log and metrics: "first",
-  // "gone", "rewound".
+  // A list begins; until EndList nothing is complete. `why` is for log and metrics: "first"
+  // (nothing was stored), "unfinished" (the process ended in the middle of a list), "gone" (the
+  // version expired), "rewound" (the server lost its newest state: equal versions prove nothing),
+  // "too large" and "refused" (the server does not know the version or cannot read it).
   virtual Result<void> BeginList(std::string_view why) = 0;
   // One object of the list. Equal uid and resourceVersion: only marked as seen.
   virtual Result<void> ListItem(ObjectPtr object) = 0;

@@ -34,6 +34,8 @@ class WatchStream {
   Clock::Steady opened_at() const { return opened_at_; }
   // Did any event arrive?
   bool heard() const { return heard_; }
+  // Has a part of the next event arrived?
+  bool InEvent() const { return lines_.InLine(); }
 
  private:
   WatchStream(std::unique_ptr<BodyStream> stream, const ReflectorOptions& options, Clock* clock,

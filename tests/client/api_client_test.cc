@@ -85,6 +85,8 @@ TEST_F(ApiClientTest, PatchesInEveryForm) {
   ASSERT_TRUE(client_.Apply(kPods, intent, "me", /*force=*/true));
   EXPECT_EQ(Last().content_type, "application/apply-patch+yaml");
   EXPECT_THAT(Last().query, ElementsAre(Pair("fieldManager", "me"), Pair("force", "true")));
+  EXPECT_EQ(Json::parse(Last().body)["kind"], "Pod");
+  EXPECT_EQ(Json::parse(Last().body)["apiVersion"], "v1");
   const auto nobody = client_.Apply(kPods, intent, "");
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().code, ErrorCode::kInvalidArgument);

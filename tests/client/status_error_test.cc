@@ -83,5 +83,17 @@ TEST(ErrorFromResponse, MessagesStayOnOneLineAndShort) {
   EXPECT_EQ(ErrorFromResponse(500, {}, std::string(100'000, '[')).code, ErrorCode::kUnavailable);
 }
 
+// The real server has a 500 without a reason for these; trying again would not help.
+TEST(ErrorFromResponse, MalformedParametersAreInvalidThoughTheServerSays500) {
+  const auto code = [](const char* message) {
+    return ErrorFromResponse(500, {},
+                             std::string(R"({"kind":"Status","message":")") + message + R"("})")
+        .code;
+  };
+  EXPECT_EQ(code("resourceVersion: Invalid value: x"), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code("invalid shard selector: half"), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code("etcdserver: leader changed"), ErrorCode::kUnavailable);
+}
+
 }  // namespace
 }  // namespace larder

@@ -33,6 +33,13 @@ std::string Gzip(std::string_view text) {
   return out;
 }
 
+// Sanitizers keep memory of their own beside ours.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr size_t kSanitizerSlack = size_t{512} << 20;
+#else
+constexpr size_t kSanitizerSlack = 0;
+#endif
+
 size_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   size_t total = 0;
@@ -78,12 +85,15 @@ class HostileTest : public ::testing::Test {
   }
   Clock::Steady In(Clock::Steady::duration duration) { return RealClock()->Now() + duration; }
 
+  // What the handlers use outlives the server, whose threads may still write when a test ends.
+  std::atomic<bool> go_on_{false};
+  std::atomic<size_t> sent_{0};
   TestServer server_;
   std::unique_ptr<HttpTransport> transport_;
 };
 
 TEST_F(HostileTest, StalledAnswerTimesOut) {
-  server_.http().Get("/stall", [&](const httplib::Request&, httplib::Response&) { Idle(20s); });
+  server_.http().Get("/stall", [this](const httplib::Request&, httplib::Response&) { Idle(20s); });
   Start();
   const auto begun = RealClock()->Now();
   const auto done = transport_->Do(Get("/stall", 300ms), {});
@@ -96,10 +106,9 @@ TEST_F(HostileTest, StalledAnswerTimesOut) {
 }
 
 TEST_F(HostileTest, AStreamThatFallsSilentTimesOutAndStaysUsable) {
-  std::atomic<bool> go_on{false};
-  Stream("/silent", [&, sent = 0](httplib::DataSink& sink) mutable {
+  Stream("/silent", [this, sent = 0](httplib::DataSink& sink) mutable {
     if (sent == 1) {
-      while (!go_on && Idle(5ms)) {
+      while (!go_on_ && Idle(5ms)) {
       }
     }
     sink.write("line\n", 5);
@@ -113,13 +122,13 @@ TEST_F(HostileTest, AStreamThatFallsSilentTimesOutAndStaysUsable) {
   const auto silent = (*stream)->Read({}, In(200ms));
   ASSERT_FALSE(silent);
   EXPECT_EQ(silent.error().code, ErrorCode::kTimeout);
-  go_on = true;
+  go_on_ = true;
   ASSERT_EQ(*(*stream)->Read({}, In(5s)), "line\n");
   EXPECT_EQ(*(*stream)->Read({}, In(5s)), "");
 }
 
 TEST_F(HostileTest, AByteAtATimeEndsAtTheDeadline) {
-  Stream("/slow", [&](httplib::DataSink& sink) { return Idle(50ms) && sink.write("x", 1); });
+  Stream("/slow", [this](httplib::DataSink& sink) { return Idle(50ms) && sink.write("x", 1); });
   Start();
   const auto begun = RealClock()->Now();
   const auto done = transport_->Do(Get("/slow", 500ms), {});
@@ -130,7 +139,7 @@ TEST_F(HostileTest, AByteAtATimeEndsAtTheDeadline) {
 
 TEST_F(HostileTest, AnEndlessAnswerIsCutOffAtTheLimit) {
   const std::string block(64 << 10, 'x');
-  Stream("/endless", [&](httplib::DataSink& sink) {
+  Stream("/endless", [this, block](httplib::DataSink& sink) {
     return !server_.stopping() && sink.write(block.data(), block.size());
   });
   Start();
@@ -147,7 +156,7 @@ TEST_F(HostileTest, AGzipBombIsCutOffAtTheLimit) {
   const std::string member = Gzip(std::string(64 << 20, '\0'));
   Stream(
       "/bomb",
-      [&, sent = 0](httplib::DataSink& sink) mutable {
+      [member, sent = 0](httplib::DataSink& sink) mutable {
         sink.write(member.data(), member.size());
         if (++sent == 16) sink.done();
         return true;
@@ -168,7 +177,7 @@ TEST_F(HostileTest, AGzipBombIsCutOffAtTheLimit) {
     ASSERT_TRUE(piece) << piece.error().message;
     ASSERT_LE(piece->size(), size_t{1} << 20);
   }
-  EXPECT_LT(ResidentBytes(), before + (size_t{40} << 20));
+  EXPECT_LT(ResidentBytes(), before + kSanitizerSlack + (size_t{40} << 20));
 }
 
 TEST_F(HostileTest, BrokenGzipIsAProtocolError) {
@@ -177,7 +186,7 @@ TEST_F(HostileTest, BrokenGzipIsAProtocolError) {
   broken[14] = static_cast<char>(~broken[14]);
   Stream(
       "/broken",
-      [&](httplib::DataSink& sink) {
+      [broken](httplib::DataSink& sink) {
         sink.write(broken.data(), broken.size());
         sink.done();
         return true;
@@ -193,7 +202,7 @@ TEST_F(HostileTest, GzipThatEndsTooEarlyIsNotACleanEnd) {
   const std::string whole = Gzip(std::string(1000, 'a') + "b");
   Stream(
       "/cut",
-      [&](httplib::DataSink& sink) {
+      [whole](httplib::DataSink& sink) {
         sink.write(whole.data(), whole.size() - 8);
         sink.done();
         return true;
@@ -209,7 +218,7 @@ TEST_F(HostileTest, SeveralGzipMembersAreOneBody) {
   const std::string body = Gzip("one\n") + Gzip("two\n") + Gzip("three\n");
   Stream(
       "/members",
-      [&, at = size_t{0}](httplib::DataSink& sink) mutable {
+      [body, at = size_t{0}](httplib::DataSink& sink) mutable {
         sink.write(&body[at], 1);  // in the worst split
         if (++at == body.size()) sink.done();
         return true;
@@ -237,7 +246,7 @@ TEST_F(HostileTest, AnUnknownEncodingIsRefused) {
 }
 
 TEST_F(HostileTest, AConnectionLostInMidBodyIsUnavailable) {
-  Stream("/lost", [&](httplib::DataSink& sink) {
+  Stream("/lost", [](httplib::DataSink& sink) {
     sink.write("half", 4);
     return false;  // closes without the last chunk
   });
@@ -278,11 +287,12 @@ TEST_F(HostileTest, AnAbsurdRetryAfterIsCapped) {
 
 TEST_F(HostileTest, AnErrorWithAnEndlessBodyIsStillThatError) {
   const std::string block(64 << 10, 'x');
-  server_.http().Get("/error", [&](const httplib::Request&, httplib::Response& response) {
+  server_.http().Get("/error", [this, block](const httplib::Request&, httplib::Response& response) {
     response.status = 503;
-    response.set_chunked_content_provider("text/plain", [&](size_t, httplib::DataSink& sink) {
-      return !server_.stopping() && sink.write(block.data(), block.size());
-    });
+    response.set_chunked_content_provider(
+        "text/plain", [this, block](size_t, httplib::DataSink& sink) {
+          return !server_.stopping() && sink.write(block.data(), block.size());
+        });
   });
   Start();
   const auto done = transport_->Open(Get("/error"), {});
@@ -292,8 +302,8 @@ TEST_F(HostileTest, AnErrorWithAnEndlessBodyIsStillThatError) {
 }
 
 TEST_F(HostileTest, StopEndsEveryBlockedCall) {
-  server_.http().Get("/stall", [&](const httplib::Request&, httplib::Response&) { Idle(20s); });
-  Stream("/silent", [&, sent = false](httplib::DataSink& sink) mutable {
+  server_.http().Get("/stall", [this](const httplib::Request&, httplib::Response&) { Idle(20s); });
+  Stream("/silent", [this, sent = false](httplib::DataSink& sink) mutable {
     if (!std::exchange(sent, true)) return sink.write("x", 1);
     return Idle(20s);
   });
@@ -319,7 +329,7 @@ TEST_F(HostileTest, StopEndsEveryBlockedCall) {
 }
 
 TEST_F(HostileTest, ClosingTheTransportEndsItsStreams) {
-  Stream("/silent", [&, sent = false](httplib::DataSink& sink) mutable {
+  Stream("/silent", [this, sent = false](httplib::DataSink& sink) mutable {
     if (!std::exchange(sent, true)) return sink.write("x", 1);
     return Idle(20s);
   });
@@ -341,12 +351,11 @@ TEST_F(HostileTest, ClosingTheTransportEndsItsStreams) {
 // The server offers 200 MB to a reader that does not read.
 TEST_F(HostileTest, AReaderThatDoesNotReadHoldsTheServerBack) {
   constexpr size_t kOffered = 200'000'000;
-  std::atomic<size_t> sent{0};
   std::string block(50'000, '\0');
   for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<char>(i * 7);
-  Stream("/big", [&](httplib::DataSink& sink) {
+  Stream("/big", [this, block](httplib::DataSink& sink) {
     if (!sink.write(block.data(), block.size())) return false;
-    if ((sent += block.size()) == kOffered) sink.done();
+    if ((sent_ += block.size()) == kOffered) sink.done();
     return true;
   });
   Start();
@@ -355,13 +364,13 @@ TEST_F(HostileTest, AReaderThatDoesNotReadHoldsTheServerBack) {
   ASSERT_TRUE(stream) << stream.error().message;
   // Until the server is held back: nothing moved for a while.
   size_t last = 0;
-  for (int still = 0; still < 30; still = sent == last ? still + 1 : 0) {
-    last = sent;
+  for (int still = 0; still < 30; still = sent_ == last ? still + 1 : 0) {
+    last = sent_;
     std::this_thread::sleep_for(10ms);
   }
   // Our buffer, libcurl's, and what the kernel holds for a loopback connection.
-  EXPECT_LT(sent, size_t{30'000'000});
-  EXPECT_LT(ResidentBytes(), before + (size_t{16} << 20));
+  EXPECT_LT(sent_, size_t{30'000'000});
+  EXPECT_LT(ResidentBytes(), before + kSanitizerSlack + (size_t{16} << 20));
   // Others are not held back meanwhile: requests and streams.
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(transport_->Do(Get("/ok"), {}));
@@ -379,12 +388,12 @@ TEST_F(HostileTest, AReaderThatDoesNotReadHoldsTheServerBack) {
     got += piece->size();
   }
   EXPECT_EQ(got, kOffered);
-  EXPECT_LT(ResidentBytes(), before + (size_t{24} << 20));
+  EXPECT_LT(ResidentBytes(), before + kSanitizerSlack + (size_t{24} << 20));
 }
 
 TEST_F(HostileTest, ManyStreamsOpenedAndDroppedFromManyThreads) {
   const std::string block(10'000, 'x');
-  Stream("/endless", [&](httplib::DataSink& sink) {
+  Stream("/endless", [this, block](httplib::DataSink& sink) {
     return !server_.stopping() && sink.write(block.data(), block.size());
   });
   Start();

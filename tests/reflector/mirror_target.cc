@@ -17,10 +17,16 @@ size_t MirrorTarget::Deletes() const {
   return deletes_;
 }
 
+bool MirrorTarget::Is(const Content& content) const {
+  std::lock_guard lock(mutex_);
+  return !position_.list_unfinished && !position_.resource_version.empty() && objects_ == content;
+}
+
 bool MirrorTarget::WaitFor(const std::function<bool(const Content&)>& reached,
                            std::chrono::seconds limit) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return reached(objects_); });
+  return changed_.wait_for(lock, limit,
+                           [&] { return !position_.list_unfinished && reached(objects_); });
 }
 
 bool MirrorTarget::WaitForCursor(std::chrono::seconds limit) const {

@@ -15,7 +15,7 @@
 
 namespace larder {
 
-class MirrorTarget final : public Target {
+class MirrorTarget : public Target {
  public:
   // key -> (uid, resourceVersion)
   using Content = std::map<std::string, std::pair<std::string, std::string>>;
@@ -27,7 +27,9 @@ class MirrorTarget final : public Target {
   Content Objects() const;
   std::string Cursor() const;
   size_t Deletes() const;  // by events and by sweeps
-  // Waits for real time; false when it did not come true within `limit`.
+  // Is it exactly this, with no list under way?
+  bool Is(const Content& content) const;
+  // Waits for real time; false when it did not come true, with no list under way, within `limit`.
   bool WaitFor(const std::function<bool(const Content&)>& reached,
                std::chrono::seconds limit = std::chrono::seconds(20)) const;
   bool WaitForCursor(std::chrono::seconds limit = std::chrono::seconds(20)) const;

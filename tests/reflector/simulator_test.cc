@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -76,20 +78,35 @@ class SimulatedTest : public testing::TestWithParam<FirstSync> {
     churn.seed = seed;
     simulator_->RunChurn(changes, churn);
   }
-  bool WaitForState(ReflectorState state) {
-    for (int i = 0; i < 2000; ++i) {
-      if (reflector_->Status().state == state) return true;
+  bool WaitFor(const std::function<bool(const ReflectorStatus&)>& reached) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!reached(reflector_->Status())) {
+      if (std::chrono::steady_clock::now() > give_up) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    return false;
+    return true;
+  }
+  bool WaitForState(ReflectorState state) {
+    return WaitFor([&](const ReflectorStatus& status) { return status.state == state; });
   }
   bool WaitForError(ErrorCode code) {
-    for (int i = 0; i < 2000; ++i) {
-      const auto error = reflector_->Status().last_error;
-      if (error && error->code == code) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return WaitFor([&](const ReflectorStatus& status) {
+      return status.last_error && status.last_error->code == code;
+    });
+  }
+  bool WaitForRestart(const std::string& reason) {
+    return WaitFor([&](const ReflectorStatus& status) { return status.restarts.contains(reason); });
+  }
+  // Makes the next watch misbehave. The first one must be open before that: it would take the
+  // faults, and be dropped with them.
+  void FailTheNextWatch(std::vector<Fault> faults) {
+    EXPECT_TRUE(WaitFor([](const ReflectorStatus& status) { return status.watches > 0; }));
+    for (Fault& fault : faults) {
+      fault.resource = "pods";
+      fault.verb = "watch";
+      simulator_->AddFault(std::move(fault));
     }
-    return false;
+    simulator_->DropConnections();
   }
 
   std::unique_ptr<Simulator> simulator_;
@@ -359,35 +376,25 @@ TEST_F(SimulatorTest, ACursorInTheFutureIsNoticedByItsSilence) {
   MirrorTarget target(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
-  Fault lie{.type = FaultType::kVersion, .resource = "pods", .verb = "watch", .times = 1};
-  lie.mode = "future";
-  simulator_->AddFault(lie);
-  simulator_->DropConnections();
+  // One event from the future, and then the end of that stream.
+  FailTheNextWatch({{.type = FaultType::kVersion, .mode = "future"},
+                    {.type = FaultType::kClose, .after_events = 1}});
   Change(5, 1);
-  for (int i = 0; i < 2000 && reflector_->Status().resource_version.size() < 10; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  simulator_->ClearFaults();
-  simulator_->DropConnections();
+  EXPECT_TRUE(WaitForRestart("rewound"));
+  EXPECT_GE(reflector_->Status().restarts["silent"], 1U);
   Change(5, 2);
   EXPECT_TRUE(Equal(target));
-  EXPECT_GE(reflector_->Status().restarts["rewound"], 1U);
 }
 
-TEST_F(SimulatorTest, AStalledWatchCatchesUpAndStopsAtOnce) {
+TEST_F(SimulatorTest, AStalledWatchIsGivenUpCatchesUpAndStopsAtOnce) {
   options_.silent_timeout = std::chrono::milliseconds(1000);
   MirrorTarget target(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
-  const int stall = simulator_->AddFault({.type = FaultType::kStall,
-                                          .resource = "pods",
-                                          .verb = "watch",
-                                          .times = 1,
-                                          .after_events = 1});
-  simulator_->DropConnections();
+  FailTheNextWatch({{.type = FaultType::kStall, .after_events = 1}});
   Change(10, 1);
   EXPECT_TRUE(Equal(target));
-  simulator_->RemoveFault(stall);
+  EXPECT_GE(reflector_->Status().restarts["silent"], 1U);
   EXPECT_LT(Stop(), std::chrono::seconds(2));
 }
 

@@ -22,6 +22,45 @@ TEST_F(StartTest, ResumesFromTheCursorWithoutListing) {
   EXPECT_EQ(reflector->Status().state, ReflectorState::kStopped);
 }
 
+// A refusal comes after the headers: an open watch proves nothing yet.
+TEST_F(StartTest, IsNotSyncedBeforeTheServerAcceptsTheResume) {
+  for (const size_t bits : {size_t{1000}, size_t{7}}) {
+    StoredAt("10");
+    target.calls.clear();
+    server.Push(Answer::Watch({ErrorLine(410, "Expired")}).InBitsOf(bits));
+    server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
+    server.Push(Answer::Watch({}));
+    std::vector<bool> synced;
+    target.on_call = [&](const std::string& call) {
+      if (call != "Start") synced.push_back(reflector->Status().synced);
+    };
+    Run();
+    EXPECT_THAT(target.calls, ElementsAre("Start", "Begin gone", "End 20"));
+    EXPECT_THAT(synced, ElementsAre(false, false));
+    EXPECT_TRUE(reflector->Status().synced);
+    stop = std::stop_source();
+  }
+}
+
+TEST_F(StartTest, AnErrorStaysUntilTheServerAcceptsTheWatch) {
+  StoredAt("10");
+  server.Push(Answer::Watch({ErrorLine(500, "InternalError")}));
+  server.Push(Answer::Watch({ErrorLine(500, "InternalError")}));
+  Run();
+  EXPECT_FALSE(reflector->Status().synced);
+  EXPECT_TRUE(reflector->Status().error.has_value());
+}
+
+TEST_F(StartTest, AQuietWatchIsAcceptedSoonAfterItsHeaders) {
+  StoredAt("10");
+  server.Push(Answer::Watch({}).ThenHang());
+  const Clock::Steady begun = clock.Now();
+  options.silent_timeout = options.accepted_after + std::chrono::milliseconds(1);
+  Run();
+  EXPECT_TRUE(reflector->Status().synced);
+  EXPECT_EQ(clock.Now() - begun, options.silent_timeout);
+}
+
 TEST_F(StartTest, ReportsAnotherCluster) {
   StoredAt("10");
   server.Always("C", Answer::Json(NamespaceJson("somewhere else")));
