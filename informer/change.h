@@ -1,6 +1,9 @@
 // One change of one object, as it was committed.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "schema/object.h"
 
 namespace larder {
@@ -18,9 +21,19 @@ struct ObjectChange {
   // The delete was not seen but inferred: the object was gone when the collection was listed again.
   // `old` is what was known last (client-go's DeletedFinalStateUnknown, also across restarts).
   bool inferred = false;
+  // For deletes: the version that was stored, where `old` is a later one that
+  // came with the delete.
+  ObjectPtr stored{};
 
   // The newest state there is.
   const ObjectPtr& current() const { return object ? object : old; }
 };
+
+// What somebody hears of a change who sees only objects for which `holds` is
+// true: one that comes to hold is added, one that ceases to is deleted, with
+// the last state in which it held. nullopt: nothing. Exact only when it sees
+// every change: apply it before changes are merged.
+std::optional<ObjectChange> Narrow(const ObjectChange& change,
+                                   const std::function<bool(const Object&)>& holds);
 
 }  // namespace larder

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace larder {
 namespace {
@@ -32,6 +33,22 @@ DeltaType ToDelta(EventType type) {
   return DeltaType::kUpdated;
 }
 
+std::string SizeNote(CollectionId collection) { return "size/" + std::to_string(collection); }
+
+// Counts what a change does to the collection's size. Unsigned arithmetic
+// wraps, and the sum is right.
+void CountSize(const Indexer::Change& change, const ObjectPtr& now, CollectionSyncStats& done) {
+  if (change.outcome == Indexer::Outcome::kUnchanged) return;
+  if (change.old) {
+    --done.objects;
+    done.bytes -= change.old->json().size();
+  }
+  if (change.outcome != Indexer::Outcome::kDeleted) {
+    ++done.objects;
+    done.bytes += now->json().size();
+  }
+}
+
 }  // namespace
 
 CollectionSync::CollectionSync(Indexer* indexer, ChangeSink* sink, CollectionSyncOptions options)
@@ -50,6 +67,27 @@ void CollectionSync::Stop() {
   stop_.request_stop();
   fifo_.Close();
   if (committer_.joinable()) committer_.join();
+}
+
+Result<void> CollectionSync::LoadSize() {
+  const CollectionId collection = indexer_->collection().id;
+  LARDER_ASSIGN_OR_RETURN(const auto note, indexer_->store()->GetNote(SizeNote(collection)));
+  CollectionSyncStats counted;
+  if (note) {
+    std::istringstream text(*note);
+    text >> counted.objects >> counted.bytes;
+    if (!text) return MakeError(ErrorCode::kCorruption, "the size note \"{}\" is damaged", *note);
+  } else {
+    LARDER_RETURN_IF_ERROR(indexer_->ForEach({}, [&](const ObjectPtr& object) {
+      ++counted.objects;
+      counted.bytes += object->json().size();
+      return true;
+    }));
+  }
+  std::lock_guard lock(mutex_);
+  stats_.objects = counted.objects;
+  stats_.bytes = counted.bytes;
+  return {};
 }
 
 Cursor CollectionSync::cursor() const {
@@ -86,6 +124,11 @@ Result<void> CollectionSync::WaitUntil(std::string_view resource_version, Clock:
   }
 }
 
+Result<void> CollectionSync::Flush() {
+  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
+  return Failure();
+}
+
 Result<Target::Position> CollectionSync::Start() {
   // What was not committed is heard again from the cursor on.
   fifo_.Reset();
@@ -113,8 +156,7 @@ void CollectionSync::SetCursorState(const Cursor& cursor) {
 }
 
 Result<void> CollectionSync::CommitCursor(Cursor next) {
-  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
-  LARDER_RETURN_IF_ERROR(Failure());
+  LARDER_RETURN_IF_ERROR(Flush());
   next.updated_ms = NowMs(options_.clock);
   const auto writer = indexer_->BeginWrite();
   writer->SetCursor(next);
@@ -125,6 +167,11 @@ Result<void> CollectionSync::CommitCursor(Cursor next) {
 
 Result<void> CollectionSync::BeginList(std::string_view why) {
   Cursor next = cursor();
+  // A version proves nothing when the server was rewound. That must outlive this process: a list
+  // that is cut off is begun again with another reason, but the rows may still be from the future.
+  compare_ =
+      why != "rewound" && !(next.state == SyncState::kRelisting && next.resource_version.empty());
+  if (!compare_) next.resource_version.clear();
   first_list_ = !next.Complete();
   next.state = first_list_ ? SyncState::kListing : SyncState::kRelisting;
   ++next.epoch;
@@ -135,7 +182,6 @@ Result<void> CollectionSync::BeginList(std::string_view why) {
                                                         rows_may_exist_ = true;
                                                         return false;
                                                       }));
-  compare_ = why != "rewound";
   seen_.clear();
   spdlog::info("{}: listing ({})", indexer_->collection().spec.ToString(), why);
   return {};
@@ -168,8 +214,7 @@ Result<void> CollectionSync::ListItem(ObjectPtr object) {
 }
 
 Result<void> CollectionSync::EndList(std::string_view resource_version) {
-  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
-  LARDER_RETURN_IF_ERROR(Failure());
+  LARDER_RETURN_IF_ERROR(Flush());
   if (rows_may_exist_) LARDER_RETURN_IF_ERROR(Sweep());
   Cursor next = cursor();
   next.state = SyncState::kSynced;
@@ -215,10 +260,33 @@ Result<void> CollectionSync::Bookmark(std::string_view resource_version) {
   return fifo_.PutCursor(std::string(resource_version), stop_.get_token());
 }
 
+// A user's function: what it throws or refuses ends the stream, and nothing is
+// skipped.
+Result<ObjectPtr> CollectionSync::Transformed(const ObjectPtr& object) const {
+  const auto failed = [&](std::string_view why) {
+    return MakeError(ErrorCode::kInternal, "the transform of {} failed: {}",
+                     object->key().ToString(), why);
+  };
+  try {
+    Result<ObjectPtr> made = options_.transform(object);
+    if (!made) return made;
+    if (!*made) return failed("it returned nothing");
+    if ((*made)->key() != object->key() || (*made)->uid() != object->uid() ||
+        (*made)->resource_version() != object->resource_version()) {
+      return failed("it changed the name, the uid or the resourceVersion");
+    }
+    return made;
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  } catch (...) {
+    return failed("it threw");
+  }
+}
+
 Result<void> CollectionSync::Put(DeltaType type, ObjectPtr object, bool in_list,
                                  std::string_view resource_version) {
   if (options_.transform) {
-    LARDER_ASSIGN_OR_RETURN(object, options_.transform(object));
+    LARDER_ASSIGN_OR_RETURN(object, Transformed(object));
   }
   Delta delta;
   delta.type = type;
@@ -241,8 +309,10 @@ void CollectionSync::CommitLoop(const std::stop_token& stop) {
       fifo_.Ack(*batch);
       continue;
     }
-    spdlog::error("{}: commit failed, the watch stops and begins again from the last commit: {}",
-                  indexer_->collection().spec.ToString(), outcome.error().ToString());
+    spdlog::error(
+        "{}: commit failed, the watch stops and begins again from "
+        "the last commit: {}",
+        indexer_->collection().spec.ToString(), outcome.error().ToString());
     {
       std::lock_guard lock(mutex_);
       stats_.error = outcome.error();
@@ -267,6 +337,11 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
       next.updated_ms = NowMs(options_.clock);
       writer->SetCursor(next);
     }
+    const CollectionSyncStats before = Stats();
+    done.objects += before.objects;
+    done.bytes += before.bytes;
+    writer->transaction().PutNote(SizeNote(indexer_->collection().id),
+                                  fmt::format("{} {}", done.objects, done.bytes));
     outcome = writer->Commit(options_.durability);
   }
   // Before the cursor shows it: who waits for a version finds its work in the queues, too.
@@ -277,6 +352,8 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
     stats_.added += done.added;
     stats_.updated += done.updated;
     stats_.deleted += done.deleted;
+    stats_.objects = done.objects;
+    stats_.bytes = done.bytes;
     cursor_ = next;
     changed_.notify_all();
   }
@@ -305,6 +382,7 @@ Result<void> CollectionSync::StageDelta(Indexer::Writer& writer, const Delta& de
 Result<void> CollectionSync::StageChange(Indexer::Writer& writer, const Indexer::Change& change,
                                          const Delta& delta, CollectionSyncStats& done) {
   const bool initial = delta.in_list && first_list_;
+  CountSize(change, delta.object, done);
   switch (change.outcome) {
     case Indexer::Outcome::kUnchanged:
       return {};
@@ -325,8 +403,8 @@ Result<void> CollectionSync::StageChange(Indexer::Writer& writer, const Indexer:
       // The server's DELETED event carries the state at the deletion; a sweep knows only what is
       // stored.
       const ObjectPtr last = delta.object ? delta.object : change.old;
-      return sink_->Stage(writer,
-                          {ChangeType::kDeleted, last, nullptr, false, delta.final_state_unknown});
+      return sink_->Stage(writer, {ChangeType::kDeleted, last, nullptr, false,
+                                   delta.final_state_unknown, change.old});
     }
   }
   return {};

@@ -54,8 +54,11 @@ struct CollectionSyncOptions {
 
 struct CollectionSyncStats {
   uint64_t commits = 0;
-  uint64_t added = 0, updated = 0, deleted = 0;  // rows, by what happened to them
-  uint64_t unchanged = 0;                        // objects of a relist that were equal
+  uint64_t added = 0, updated = 0,
+           deleted = 0;    // rows, by what happened to them
+  uint64_t unchanged = 0;  // objects of a relist that were equal
+  uint64_t objects = 0;    // stored now
+  uint64_t bytes = 0;      // of their JSON
   std::optional<Error> error;
 };
 
@@ -64,6 +67,9 @@ class CollectionSync final : public Target {
   CollectionSync(Indexer* indexer, ChangeSink* sink, CollectionSyncOptions options);
   ~CollectionSync() override;
 
+  // Reads how much is stored: from a note that every commit keeps, or, where
+  // there is none, by counting. Before Start.
+  Result<void> LoadSize();
   // Ends the committer after what it has; blocked calls return kCancelled.
   void Stop();
 
@@ -76,6 +82,10 @@ class CollectionSync final : public Target {
   Result<void> Event(EventType type, ObjectPtr object) override;
   Result<void> Bookmark(std::string_view resource_version) override;
 
+  // Returns when all that was given so far is committed, or why it is not.
+  Result<void> Flush();
+  // Changes that are not committed yet.
+  size_t Waiting() const { return fifo_.Len(); }
   // Complete up to the cursor since Start (or a list since then)?
   Cursor cursor() const;
   CollectionSyncStats Stats() const;
@@ -101,6 +111,7 @@ class CollectionSync final : public Target {
   Result<void> Sweep();
   Result<void> Failure() const;
   void SetCursorState(const Cursor& cursor);
+  Result<ObjectPtr> Transformed(const ObjectPtr& object) const;
 
   Indexer* const indexer_;
   ChangeSink* const sink_;

@@ -40,15 +40,25 @@ struct EventHandlerFuncs final : EventHandler {
 };
 
 struct HandlerOptions {
-  // Empty: after a restart everything comes again as OnAdd, as in client-go. With a name: what was
-  // not acknowledged before comes, and what changed since, deletes included, and nothing else. A
-  // name seen for the first time, or with a raised revision, gets everything once.
+  // Empty: after a restart everything comes again as OnAdd, as in client-go.
+  // With a name: what was not acknowledged before comes, and what changed
+  // since, deletes included, and nothing else. A name seen for the first time,
+  // or with a raised revision, gets everything once. While nobody of this name
+  // is registered its changes are kept, merged per key
+  // (SharedInformer::ForgetHandler ends that). Letters, digits and any of
+  // "-._/:".
   std::string durable_name;
   uint32_t revision = 1;
-  // Every object again as OnUpdate(o, o), this often (jittered by a tenth). 0: never.
+  // Every object again as OnUpdate(o, o), this often (jittered by a tenth),
+  // read from the store in small pieces between the changes. 0: the informer's.
   std::chrono::milliseconds resync_period{0};
-  // Only objects for which it holds; one that comes to hold is an OnAdd, one that ceases to is an
-  // OnDelete.
+  // Only objects of this namespace; empty: all.
+  std::string ns;
+  // Only objects for which it holds; one that comes to hold is an OnAdd, one
+  // that ceases to is an OnDelete, with the last state in which it held. It
+  // sees every change before any are merged, inside the change's commit: be
+  // quick, and do not call the informer. What it throws is logged and counted,
+  // and the object does not hold.
   std::function<bool(const Object&)> filter;
   // What may wait in memory for a slow handler; past it changes merge per key and wait on disk.
   size_t buffer_events = 1024;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <random>
@@ -11,21 +12,28 @@ namespace {
 
 constexpr size_t kRowsPerRead = 256;
 constexpr size_t kAcknowledgeEvery = 256;
+// Objects read at a time while nobody can commit: a millisecond or so.
+constexpr size_t kStreamPiece = 128;
 
 size_t Cost(const ObjectChange& change) {
   return (change.old ? change.old->ByteSize() : 0) +
          (change.object ? change.object->ByteSize() : 0) + sizeof(ObjectChange);
 }
 
-std::string NoteName(const std::string& name, CollectionId collection) {
-  return "handler/" + std::to_string(collection) + "/" + name;
+// Does `a` come after `b` in the store's order? That is the order of
+// "namespace/name" as bytes.
+bool Behind(const ObjectKey& a, const ObjectKey& b) {
+  if (b.name.empty()) return true;  // nothing was read yet
+  if (a.ns == b.ns) return a.name > b.name;
+  return a.ns + "/" > b.ns + "/";
 }
 
 }  // namespace
 
-Listener::Listener(Indexer* indexer, std::shared_ptr<EventHandler> handler, HandlerOptions options,
-                   std::string name, Clock* clock)
+Listener::Listener(Indexer* indexer, DurableNames* names, std::shared_ptr<EventHandler> handler,
+                   HandlerOptions options, std::string name, Clock* clock)
     : indexer_(indexer),
+      names_(names),
       handler_(std::move(handler)),
       options_(std::move(options)),
       name_(std::move(name)),
@@ -36,63 +44,97 @@ Listener::~Listener() { Stop(); }
 
 Result<void> Listener::Open(bool complete) {
   std::lock_guard lock(mutex_);
-  bool known = false;
-  if (!options_.durable_name.empty()) {
-    LARDER_ASSIGN_OR_RETURN(const auto note,
-                            indexer_->store()->GetNote(NoteName(name_, indexer_->collection().id)));
-    known = note && *note == std::to_string(options_.revision);
-  }
-  if (known) {
+  if (!options_.durable_name.empty() && names_->Revision(name_) == options_.revision) {
     // What was not acknowledged waits on disk.
-    LARDER_ASSIGN_OR_RETURN(const bool empty, rows_.Empty());
-    rows_waiting_ = spilling_ = !empty;
+    LARDER_ASSIGN_OR_RETURN(row_count_, rows_.Count());
+    rows_waiting_ = spilling_ = row_count_ > 0;
+    spilling_since_ = clock_->Now();
   } else {
     LARDER_RETURN_IF_ERROR(rows_.Clear());
     note_due_ = !options_.durable_name.empty();
-    // What is stored, also of a first list that is not complete: the rest comes with its commits.
-    stream_all_ = true;
-    stream_view_ = indexer_->TakeView();
+    // What is stored, also of a first list that is not complete: the rest comes
+    // with its commits.
+    stream_ = Stream::kFirst;
   }
-  // What belongs to the first list ends here when there is no list to come.
-  if (complete) buffer_.push_back({.change = {}, .generation = 0, .list_end = true});
+  if (complete) {
+    list_complete_ = true;
+    if (stream_ != Stream::kFirst) PushListEnd();
+  }
+  resync_at_ = NextResync();
   return {};
 }
 
 void Listener::Start() {
-  resync_at_ = NextResync();
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 
 void Listener::Stop() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
-  thread_.join();
+  if (!OnOwnThread()) thread_.join();
+}
+
+Result<void> Listener::Forget() {
+  if (!options_.durable_name.empty()) LARDER_RETURN_IF_ERROR(names_->Forget(name_));
+  return rows_.Clear();
+}
+
+bool Listener::Holds(const Object& object) {
+  try {
+    return !options_.filter || options_.filter(object);
+  } catch (const std::exception& error) {
+    spdlog::error("the filter of handler {} threw on {}: {}", name_, object.key().ToString(),
+                  error.what());
+  } catch (...) {
+    spdlog::error("the filter of handler {} threw on {}", name_, object.key().ToString());
+  }
+  std::lock_guard lock(mutex_);
+  ++stats_.exceptions;
+  return false;
+}
+
+std::optional<ObjectChange> Listener::NarrowToFilter(const ObjectChange& change) {
+  if (!options_.ns.empty() && change.current()->ns() != options_.ns) return std::nullopt;
+  if (!options_.filter) return change;
+  return Narrow(change, [this](const Object& object) { return Holds(object); });
+}
+
+bool Listener::HasRoom() const {
+  return buffer_.size() + staged_.size() < options_.buffer_events &&
+         buffer_bytes_ < options_.buffer_bytes;
 }
 
 Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change) {
+  std::optional<ObjectChange> seen = NarrowToFilter(change);
+  if (!seen) return {};
   std::unique_lock lock(mutex_);
-  const bool durable = !options_.durable_name.empty();
-  if (!spilling_ && (buffer_.size() + staged_.size() >= options_.buffer_events ||
-                     buffer_bytes_ >= options_.buffer_bytes)) {
+  const bool first = stream_ == Stream::kFirst;
+  if (const ObjectKey key = seen->current()->key(); first && Behind(key, stream_after_)) {
+    stream_idle_ = stream_idle_ && !spilling_ && HasRoom();
+    if (!stream_idle_) return {};
+    stream_after_ = key;
+  }
+  const bool durable = !options_.durable_name.empty() && !first;
+  if (!spilling_ && !HasRoom()) {
     spilling_ = true;
+    spilling_since_ = clock_->Now();
   }
   const bool spill = spilling_;
-  lock.unlock();
   uint64_t generation = 0;
   if (durable || spill) {
-    LARDER_ASSIGN_OR_RETURN(const bool merged, rows_.Merge(writer, change));
+    lock.unlock();
+    LARDER_ASSIGN_OR_RETURN(const bool merged, rows_.Merge(writer, *seen, spill));
     generation = rows_.last_generation();
     lock.lock();
+    if (!merged) ++row_count_;
     if (merged && spill) ++stats_.merged;
     if (spill) ++stats_.spilled;
-  } else {
-    lock.lock();
   }
   if (spill) {
     rows_waiting_ = true;
   } else {
-    buffer_bytes_ += Cost(change);
-    staged_.push_back({change, generation, false});
+    buffer_bytes_ += Cost(*seen);
+    staged_.push_back({*std::move(seen), generation, false, clock_->Now()});
   }
   return {};
 }
@@ -112,11 +154,20 @@ void Listener::Publish(bool committed) {
 
 void Listener::ListComplete() {
   std::lock_guard lock(mutex_);
-  buffer_.push_back({.change = {}, .generation = 0, .list_end = true});
+  if (std::exchange(list_complete_, true)) return;
+  if (stream_ != Stream::kFirst) {
+    PushListEnd();
+  } else if (stream_idle_) {
+    EndStream();
+  }
+}
+
+void Listener::PushListEnd() {
+  buffer_.push_back({.change = {}, .generation = 0, .list_end = true, .since = {}});
   wake_.notify_all();
 }
 
-Clock::Steady Listener::NextResync() {
+Clock::Steady Listener::NextResync() const {
   if (options_.resync_period.count() == 0) return Clock::Steady::max();
   // Spread over a tenth of the period, so that many handlers do not resync at once.
   static thread_local std::minstd_rand random{
@@ -130,9 +181,9 @@ Clock::Steady Listener::NextResync() {
 bool Listener::Wait(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (!buffer_.empty() || rows_waiting_ || stream_all_ || clock_->Now() >= resync_at_)
-      return true;
-    if (!delivered_.empty()) return true;
+    if (!buffer_.empty() || rows_waiting_) return true;
+    if (stream_ != Stream::kNone && !stream_idle_) return true;
+    if (clock_->Now() >= resync_at_ || !delivered_.empty()) return true;
     clock_->WaitUntil(lock, wake_, resync_at_, stop);
   }
   return false;
@@ -140,20 +191,11 @@ bool Listener::Wait(const std::stop_token& stop) {
 
 void Listener::Run(const std::stop_token& stop) {
   while (Wait(stop)) {
-    bool stream = false;
-    {
-      std::lock_guard lock(mutex_);
-      stream = stream_all_;
-    }
-    Result<void> outcome;
-    if (stream) outcome = StreamAll(stop, /*resync=*/false);
+    BeginResyncWhenDue();
+    Result<void> outcome = ReadStream();
     if (outcome) DeliverBuffered(stop);
     if (outcome) outcome = AcknowledgeDelivered();
     if (outcome && !stop.stop_requested()) outcome = DeliverRows(stop);
-    if (outcome && clock_->Now() >= resync_at_ && !stop.stop_requested()) {
-      outcome = StreamAll(stop, /*resync=*/true);
-      resync_at_ = NextResync();
-    }
     SetError(outcome);
     if (!outcome) {
       spdlog::error("handler {}: {}; trying again", name_, outcome.error().ToString());
@@ -168,26 +210,107 @@ void Listener::SetError(const Result<void>& outcome) {
   stats_.error = outcome ? std::optional<Error>() : outcome.error();
 }
 
+void Listener::BeginResyncWhenDue() {
+  std::lock_guard lock(mutex_);
+  if (clock_->Now() < resync_at_) return;
+  resync_at_ = NextResync();
+  // One that is still under way counts for this one, too; and before the first
+  // list is delivered there is nothing to repeat.
+  if (stream_ != Stream::kNone || !synced_) return;
+  stream_ = Stream::kResync;
+  stream_after_ = {};
+  ++stats_.resyncs;
+}
+
+Result<void> Listener::ReadStream() {
+  {
+    std::lock_guard lock(mutex_);
+    if (stream_ == Stream::kNone || stream_idle_) return {};
+    if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
+  }
+  // Nothing is staged while this is held; what is staged after it finds the piece in the buffer.
+  const auto writer = indexer_->BeginWrite();
+  std::vector<ObjectPtr> piece;
+  size_t scanned = 0;
+  size_t bytes = 0;
+  const size_t most = std::clamp<size_t>(options_.buffer_events / 2, 1, kStreamPiece);
+  bool more = false;
+  // Read outside of mutex_: a filter may be called.
+  ObjectKey after;
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (rows_waiting_) return {};  // what is in memory is delivered before them
+    // Changes may have come in before the write lock was ours.
+    if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
+    after = stream_after_;
+    first = stream_ == Stream::kFirst;
+  }
+  LARDER_RETURN_IF_ERROR(indexer_->ForEach(
+      options_.ns, after,
+      [&](const ObjectPtr& object) {
+        if (scanned >= most || bytes >= options_.buffer_bytes / 4) {
+          more = true;
+          return false;
+        }
+        after = object->key();
+        ++scanned;
+        bytes += object->ByteSize();
+        if (Holds(*object)) piece.push_back(object);
+        return true;
+      },
+      indexer_->TakeView()));
+  std::lock_guard lock(mutex_);
+  const auto now = clock_->Now();
+  for (ObjectPtr& object : piece) {
+    ObjectChange change =
+        first ? ObjectChange{ChangeType::kAdded, nullptr, std::move(object), true, false}
+              : ObjectChange{ChangeType::kUpdated, object, object, false, false};
+    buffer_bytes_ += Cost(change);
+    buffer_.push_back({std::move(change), 0, false, now});
+  }
+  stream_after_ = std::move(after);
+  if (more) return {};
+  if (first && !list_complete_) {
+    stream_idle_ = true;
+  } else {
+    EndStream();
+  }
+  return {};
+}
+
+void Listener::EndStream() {
+  const bool first = stream_ == Stream::kFirst;
+  stream_ = Stream::kNone;
+  stream_idle_ = false;
+  stream_after_ = {};
+  if (first && list_complete_) PushListEnd();
+}
+
 void Listener::DeliverBuffered(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+  for (size_t delivered = 0; !stop.stop_requested(); ++delivered) {
     Pending next;
     {
       std::lock_guard lock(mutex_);
       if (buffer_.empty()) return;
+      // A stream has its turn also while changes come without end.
+      if (delivered >= kStreamPiece && stream_ != Stream::kNone) return;
       // The first list ends when what spilled of it is delivered, too.
       if (buffer_.front().list_end && rows_waiting_) return;
-      next = std::move(buffer_.front());
-      buffer_.pop_front();
+      next = buffer_.front();
     }
     if (next.list_end) {
       SetError(RememberName());
       synced_.store(true);
-      continue;
+    } else {
+      Deliver(next.change);
     }
-    Deliver(next.change);
     {
+      // Taken out only now, so that what the handler is busy with counts as
+      // waiting.
       std::lock_guard lock(mutex_);
-      buffer_bytes_ -= Cost(next.change);
+      buffer_.pop_front();
+      if (!next.list_end) buffer_bytes_ -= Cost(next.change);
     }
     if (next.generation != 0)
       delivered_.emplace_back(next.change.current()->key(), next.generation);
@@ -198,10 +321,7 @@ void Listener::DeliverBuffered(const std::stop_token& stop) {
 // From here on the name is known: a restart brings only what is not acknowledged.
 Result<void> Listener::RememberName() {
   if (!note_due_) return {};
-  Transaction transaction = indexer_->store()->Begin();
-  transaction.PutNote(NoteName(name_, indexer_->collection().id),
-                      std::to_string(options_.revision));
-  LARDER_RETURN_IF_ERROR(indexer_->store()->Commit(std::move(transaction), Durability::kRelaxed));
+  LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
   note_due_ = false;
   return {};
 }
@@ -209,11 +329,15 @@ Result<void> Listener::RememberName() {
 Result<void> Listener::AcknowledgeDelivered() {
   if (delivered_.empty()) return {};
   const auto writer = indexer_->BeginWrite();
+  size_t removed = 0;
   for (const auto& [key, generation] : delivered_) {
-    LARDER_RETURN_IF_ERROR(rows_.Acknowledge(*writer, key, generation));
+    LARDER_ASSIGN_OR_RETURN(const bool one, rows_.Acknowledge(*writer, key, generation));
+    if (one) ++removed;
   }
   LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kRelaxed));
   delivered_.clear();
+  std::lock_guard lock(mutex_);
+  row_count_ -= std::min(row_count_, removed);
   return {};
 }
 
@@ -226,87 +350,60 @@ Result<void> Listener::DeliverRows(const std::stop_token& stop) {
       if (!buffer_.empty() && !buffer_.front().list_end) return {};  // older than the rows: first
     }
     if (stop.stop_requested()) return {};
-    LARDER_ASSIGN_OR_RETURN(std::vector<PendingDeltas::Row> rows, rows_.Read(after, kRowsPerRead));
+    const Indexer::View view = rows_.BeginRead(*indexer_->BeginWrite());
+    LARDER_ASSIGN_OR_RETURN(std::vector<PendingDeltas::Row> rows,
+                            rows_.Read(view, after, kRowsPerRead));
     size_t done = 0;
     for (; done < rows.size() && !stop.stop_requested(); ++done) {
       Deliver(rows[done].change);
       if (rows[done].then) Deliver(*rows[done].then);
     }
     rows.resize(done);
-    const auto writer = indexer_->BeginWrite();
-    LARDER_RETURN_IF_ERROR(rows_.Acknowledge(*writer, rows));
-    LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kRelaxed));
-    if (stop.stop_requested()) return {};
-    if (!rows.empty()) {
-      after = rows.back().key;
-      continue;
-    }
-    // Past the last key: begin again at the first, or, when no row is left, go back to memory. The
-    // write lock is held, so no row can come between the look and the switch.
-    LARDER_ASSIGN_OR_RETURN(const bool empty, rows_.Empty());
-    if (empty) {
-      std::lock_guard lock(mutex_);
-      rows_waiting_ = spilling_ = false;
-      return {};
-    }
-    after = {};
+    LARDER_ASSIGN_OR_RETURN(const bool drained, AcknowledgeRows(rows));
+    if (drained || stop.stop_requested()) return {};
+    // Past the last key: begin again at the first.
+    after = rows.empty() ? ObjectKey{} : rows.back().key;
   }
 }
 
-Result<void> Listener::StreamAll(const std::stop_token& stop, bool resync) {
-  Indexer::View view;
-  {
-    std::lock_guard lock(mutex_);
-    view = resync ? indexer_->TakeView() : *stream_view_;
+// True when no row was left and changes go through memory again. The write lock
+// is held meanwhile, so no row can come between the look and the switch.
+Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows) {
+  const auto writer = indexer_->BeginWrite();
+  LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, rows));
+  LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kRelaxed));
+  size_t left = 1;
+  if (rows.empty()) {
+    LARDER_ASSIGN_OR_RETURN(left, rows_.Count(/*limit=*/1));
   }
-  LARDER_RETURN_IF_ERROR(indexer_->ForEach(
-      {}, {},
-      [&](const ObjectPtr& object) {
-        if (resync) {
-          Deliver({ChangeType::kUpdated, object, object, false, false});
-        } else {
-          Deliver({ChangeType::kAdded, nullptr, object, true, false});
-        }
-        return !stop.stop_requested();
-      },
-      view));
-  if (resync || stop.stop_requested()) return {};
   std::lock_guard lock(mutex_);
-  stream_all_ = false;
-  stream_view_.reset();
-  return {};
+  row_count_ -= std::min(row_count_, removed);
+  if (left > 0) return false;
+  row_count_ = 0;
+  rows_waiting_ = spilling_ = false;
+  return true;
 }
 
 void Listener::Deliver(const ObjectChange& change) {
-  ObjectChange seen = change;
-  if (options_.filter) {
-    const bool before = seen.old && options_.filter(*seen.old);
-    const bool now = seen.object && options_.filter(*seen.object);
-    if (!before && !now) return;
-    if (seen.type == ChangeType::kUpdated && !before)
-      seen = {ChangeType::kAdded, nullptr, seen.object, false, false};
-    if (seen.type == ChangeType::kUpdated && !now)
-      seen = {ChangeType::kDeleted, seen.old, nullptr, false, false};
-  }
   bool threw = true;
   try {
-    switch (seen.type) {
+    switch (change.type) {
       case ChangeType::kAdded:
-        handler_->OnAdd(seen.object, seen.in_initial_list);
+        handler_->OnAdd(change.object, change.in_initial_list);
         break;
       case ChangeType::kUpdated:
-        handler_->OnUpdate(seen.old, seen.object);
+        handler_->OnUpdate(change.old, change.object);
         break;
       case ChangeType::kDeleted:
-        handler_->OnDelete(seen.old, seen.inferred);
+        handler_->OnDelete(change.old, change.inferred);
         break;
     }
     threw = false;
   } catch (const std::exception& error) {
-    spdlog::error("handler {} threw on {}: {}", name_, seen.current()->key().ToString(),
+    spdlog::error("handler {} threw on {}: {}", name_, change.current()->key().ToString(),
                   error.what());
   } catch (...) {
-    spdlog::error("handler {} threw on {}", name_, seen.current()->key().ToString());
+    spdlog::error("handler {} threw on {}", name_, change.current()->key().ToString());
   }
   std::lock_guard lock(mutex_);
   ++stats_.delivered;
@@ -316,8 +413,16 @@ void Listener::Deliver(const ObjectChange& change) {
 ListenerStats Listener::Stats() const {
   std::lock_guard lock(mutex_);
   ListenerStats stats = stats_;
+  const auto oldest = std::find_if(buffer_.begin(), buffer_.end(),
+                                   [](const Pending& pending) { return !pending.list_end; });
   stats.buffered = buffer_.size();
+  stats.buffered_bytes = buffer_bytes_;
+  stats.rows = row_count_;
   stats.spilling = spilling_;
+  if (oldest != buffer_.end() || rows_waiting_) {
+    const auto since = oldest != buffer_.end() ? oldest->since : spilling_since_;
+    stats.lag = std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - since);
+  }
   return stats;
 }
 

@@ -1,21 +1,39 @@
 // One registered handler: its buffer, its thread, and what waits for it on disk.
 //
 // Numbered, because the order of things matters here:
-//  1. Stage() is called for each change under the collection's write lock, before the commit;
-//  Publish() after it.
-//  2. While the buffer has room and nothing waits on disk, a change goes through memory. A durable
-//  handler's change is
-//     written as a row too, in the change's own commit, and the row is removed once the handler has
-//     returned.
-//  3. When the buffer is full, the listener spills: from then on every change goes to disk only,
-//  merged per key, until the
-//     handler has drained all rows. So per key nothing in memory is newer than anything on disk.
-//  4. Spilling ends under the write lock, when no row is left: no change can slip between the look
-//  and the switch.
-// So a handler that blocks stalls nobody: its buffer is bounded, and its rows are bounded by the
-// number of keys.
+//  1. Stage() is called for each change under the collection's write lock,
+//  before the commit;
+//     Publish() after it. A filter narrows the change first, so that what is
+//     merged later is exact.
+//  2. While the buffer has room and nothing waits on disk, a change goes
+//  through memory. A durable
+//     handler's change is written as a row too, in the change's own commit, and
+//     the row is removed once the handler has returned.
+//  3. When the buffer is full, the listener spills: from then on every change
+//  goes to disk only,
+//     merged per key, until the handler has drained all rows. So per key
+//     nothing in memory is newer than anything on disk.
+//  4. Spilling ends under the write lock, when no row is left: no change can
+//  slip between the look
+//     and the switch.
+//  5. What is stored already (at registration, and at a resync) is read in
+//  small pieces, under the
+//     write lock, into the end of the buffer. So per key it is in order with
+//     the changes, memory does not grow with the collection, and no snapshot is
+//     held while the handler works.
+//  6. The first such stream lasts until the first list is complete. Changes of
+//  keys that it has not
+//     come to are left out, because it will show their outcome; while it is at
+//     the end of what is stored (idle), and there is room, they go through
+//     memory and the stream moves on with them. So a slow handler costs no disk
+//     during the first list. Rows are not needed before the stream is over:
+//     until then a durable name is not known, and a restart begins the stream
+//     again.
+// So a handler that blocks stalls nobody: its buffer is bounded, and its rows
+// are bounded by the number of keys.
 //
-// Lock order: the collection's write lock, then mutex_. No user code runs under either.
+// Lock order: the collection's write lock, then mutex_. No handler runs under
+// either; a filter runs under the first.
 #pragma once
 
 #include <atomic>
@@ -31,6 +49,7 @@
 #include "base/clock.h"
 #include "indexer/indexer.h"
 #include "informer/change.h"
+#include "informer/durable_names.h"
 #include "informer/event_handler.h"
 #include "informer/pending_deltas.h"
 
@@ -41,27 +60,36 @@ struct ListenerStats {
   uint64_t merged = 0;   // changes that joined a row which waited already
   uint64_t spilled = 0;  // changes that went to disk only
   uint64_t exceptions = 0;
-  size_t buffered = 0;  // changes in memory
+  uint64_t resyncs = 0;             // begun
+  size_t buffered = 0;              // changes in memory
+  size_t buffered_bytes = 0;        // and their objects
+  size_t rows = 0;                  // keys whose change is on disk and not acknowledged
+  std::chrono::milliseconds lag{};  // since the oldest change that waits came; 0: none waits
   bool spilling = false;
   std::optional<Error> error;
 };
 
 class Listener {
  public:
-  // `complete`: the collection is served already, so the handler starts with what is stored;
-  // otherwise it hears the first list as it is committed. Call it under the collection's write
-  // lock, so that what is stored now and what is staged from now on are all there is.
-  Listener(Indexer* indexer, std::shared_ptr<EventHandler> handler, HandlerOptions options,
-           std::string name, Clock* clock);
+  Listener(Indexer* indexer, DurableNames* names, std::shared_ptr<EventHandler> handler,
+           HandlerOptions options, std::string name, Clock* clock);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Reads what the store knows of a durable name. Before Start.
+  // Reads what the store knows of a durable name. `complete`: the collection is
+  // served already, so there is no first list to come. Before Start, under the
+  // collection's write lock, so that what is stored now and what is staged from
+  // now on are all there is.
   Result<void> Open(bool complete);
   void Start();
-  // Ends the thread; what was not delivered waits on disk for a durable handler.
+  // Ends the thread; what was not delivered waits on disk for a durable
+  // handler. Called by the handler itself, it returns at once and the thread
+  // ends with the call.
   void Stop();
+  bool OnOwnThread() const { return thread_.get_id() == std::this_thread::get_id(); }
+  // After Stop: removes what is on disk of it; a durable name is known no more.
+  Result<void> Forget();
 
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change);
   void Publish(bool committed);
@@ -72,26 +100,38 @@ class Listener {
   bool HasSynced() const { return synced_.load(); }
   ListenerStats Stats() const;
   const std::string& name() const { return name_; }
+  const HandlerOptions& options() const { return options_; }
 
  private:
   struct Pending {
     ObjectChange change;
     uint64_t generation = 0;  // of its row; 0: none
     bool list_end = false;    // not a change: the first list ends here
+    Clock::Steady since{};    // when it came
   };
+  enum class Stream { kNone, kFirst, kResync };
 
   void Run(const std::stop_token& stop);
   bool Wait(const std::stop_token& stop);
   void DeliverBuffered(const std::stop_token& stop);
   Result<void> DeliverRows(const std::stop_token& stop);
-  Result<void> StreamAll(const std::stop_token& stop, bool resync);
+  Result<bool> AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows);
+  // Puts the next piece of the stream into the buffer, when that has room.
+  Result<void> ReadStream();
+  void EndStream();
+  bool HasRoom() const;
+  void BeginResyncWhenDue();
   void Deliver(const ObjectChange& change);
   Result<void> AcknowledgeDelivered();
   Result<void> RememberName();
+  std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
+  bool Holds(const Object& object);
   void SetError(const Result<void>& outcome);
-  Clock::Steady NextResync();
+  Clock::Steady NextResync() const;
+  void PushListEnd();
 
   Indexer* const indexer_;
+  DurableNames* const names_;
   const std::shared_ptr<EventHandler> handler_;
   const HandlerOptions options_;
   const std::string name_;
@@ -105,14 +145,19 @@ class Listener {
   std::vector<Pending> staged_;  // of the commit under way
   bool spilling_ = false;
   bool rows_waiting_ = false;  // there may be rows on disk to deliver
-  bool stream_all_ = false;    // everything stored is to be delivered as adds first
-  std::optional<Indexer::View> stream_view_;
-  bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered
+  Clock::Steady spilling_since_{};
+  size_t row_count_ = 0;
+  Stream stream_ = Stream::kNone;
+  ObjectKey stream_after_;      // the last key that was read
+  bool stream_idle_ = false;    // the first stream has come to the end of what is stored so far
+  bool list_complete_ = false;  // told while the first stream was read
+  bool note_due_ = false;       // the durable name is to be remembered when the
+                                // stream is delivered
+  Clock::Steady resync_at_ = Clock::Steady::max();
   ListenerStats stats_;
   std::atomic<bool> synced_{false};
   std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge; only the thread's
-  Clock::Steady resync_at_;
-  std::jthread thread_;  // last
+  std::jthread thread_;                                    // last
 };
 
 }  // namespace larder

@@ -63,9 +63,11 @@ PendingDeltas::PendingDeltas(Indexer* indexer, std::string handler)
     : indexer_(indexer),
       handler_(std::move(handler)),
       generation_(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
-                                        std::chrono::microseconds(1))) {}
+                                        std::chrono::microseconds(1))),
+      handed_out_(generation_) {}
 
-Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& change) {
+Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& change,
+                                  bool only_on_disk) {
   const CollectionId collection = indexer_->collection().id;
   const ObjectKey key = change.current()->key();
   std::optional<Stored> before;
@@ -73,8 +75,13 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
   if (bytes) {
     LARDER_ASSIGN_OR_RETURN(before, Decode(*bytes, key));
   }
+  // Only rows of this object's own making: of others it does not know who has read them.
+  const bool unread =
+      before && before->generation > handed_out_ && before->generation <= generation_;
+  if (only_on_disk && unread && change.type == ChangeType::kUpdated) return true;
   Stored row;
   row.generation = ++generation_;
+  if (!only_on_disk) handed_out_ = generation_;
   row.kind = MergedKind(before ? std::optional(before->kind) : std::nullopt, change.type);
   row.in_initial_list = change.in_initial_list;
   row.inferred = change.inferred;
@@ -91,9 +98,14 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
   return before.has_value();
 }
 
-Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const ObjectKey& after,
+Indexer::View PendingDeltas::BeginRead(const Indexer::Writer&) {
+  handed_out_ = generation_;
+  return indexer_->TakeView();
+}
+
+Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const Indexer::View& view,
+                                                            const ObjectKey& after,
                                                             size_t limit) const {
-  const Indexer::View view = indexer_->TakeView();
   Store* const store = indexer_->store();
   const CollectionId collection = indexer_->collection().id;
   std::vector<Row> rows;
@@ -143,29 +155,32 @@ Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const ObjectKey& aft
   return rows;
 }
 
-Result<void> PendingDeltas::Acknowledge(Indexer::Writer& writer,
-                                        const std::vector<Row>& rows) const {
-  for (const Row& row : rows) LARDER_RETURN_IF_ERROR(Acknowledge(writer, row.key, row.generation));
-  return {};
+Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer,
+                                          const std::vector<Row>& rows) const {
+  size_t removed = 0;
+  for (const Row& row : rows) {
+    LARDER_ASSIGN_OR_RETURN(const bool one, Acknowledge(writer, row.key, row.generation));
+    if (one) ++removed;
+  }
+  return removed;
 }
 
-Result<void> PendingDeltas::Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
+Result<bool> PendingDeltas::Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
                                         uint64_t generation) const {
   LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
-  if (!bytes) return {};
+  if (!bytes) return false;
   LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(*bytes, key));
-  if (stored.generation == generation) writer.DeleteDelta(handler_, key);
-  return {};
+  if (stored.generation != generation) return false;
+  writer.DeleteDelta(handler_, key);
+  return true;
 }
 
-Result<bool> PendingDeltas::Empty() const {
-  bool empty = true;
-  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanDeltas(indexer_->collection().id, handler_, {},
-                                                       [&](const ObjectKey&, std::string_view) {
-                                                         empty = false;
-                                                         return false;
-                                                       }));
-  return empty;
+Result<size_t> PendingDeltas::Count(size_t limit) const {
+  size_t count = 0;
+  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanDeltas(
+      indexer_->collection().id, handler_, {},
+      [&](const ObjectKey&, std::string_view) { return ++count < limit; }));
+  return count;
 }
 
 Result<void> PendingDeltas::Clear() {

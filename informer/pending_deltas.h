@@ -5,8 +5,11 @@
 // of change, and the state it knew (for OnUpdate's old, for OnDelete's last known). The new state
 // is not in the row: it is the stored object.
 //
-// Not thread-safe by itself: writes happen under the collection's write lock (Indexer::Writer), so
-// that merging and acknowledging exclude each other.
+// Not thread-safe by itself: everything but Read happens under the collection's write lock
+// (Indexer::Writer), so that merging, reading and acknowledging exclude each other.
+//
+// A row that nobody has read needs no second write for a second update: it says the same. That is
+// what keeps a handler that is blocked for long cheap for everybody else.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +29,9 @@ class PendingDeltas {
   PendingDeltas(Indexer* indexer, std::string handler);
 
   // Merges `change` into the key's row, in `writer`'s transaction. True when a row stood already.
-  Result<bool> Merge(Indexer::Writer& writer, const ObjectChange& change);
+  // `only_on_disk`: the change is heard of through Read alone. Otherwise last_generation() is that
+  // of its row, to be acknowledged by.
+  Result<bool> Merge(Indexer::Writer& writer, const ObjectChange& change, bool only_on_disk);
 
   struct Row {
     ObjectKey key;
@@ -34,23 +39,30 @@ class PendingDeltas {
     ObjectChange change;               // as the handler must hear it
     std::optional<ObjectChange> then;  // a second one: deleted, then added again
   };
+  // The moment to read at. From here on a change of any row of it is a new row.
+  Indexer::View BeginRead(const Indexer::Writer& write_lock);
   // Up to `limit` rows behind `after`, in key order, with the objects of the same moment.
-  Result<std::vector<Row>> Read(const ObjectKey& after, size_t limit) const;
-  // Removes the rows that did not change since they were read.
-  Result<void> Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows) const;
-  // The same for changes delivered from memory: removes a key's row when its last change was this
-  // one.
-  Result<void> Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
+  Result<std::vector<Row>> Read(const Indexer::View& view, const ObjectKey& after,
+                                size_t limit) const;
+  // Removes the rows that did not change since they were read; returns how
+  // many.
+  Result<size_t> Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows) const;
+  // The same for changes delivered from memory: removes a key's row when its
+  // last change was this one.
+  Result<bool> Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
                            uint64_t generation) const;
   uint64_t last_generation() const { return generation_; }
 
-  Result<bool> Empty() const;
+  // Counts the rows, up to `limit`.
+  Result<size_t> Count(size_t limit = SIZE_MAX) const;
   Result<void> Clear();
 
  private:
   Indexer* const indexer_;
   const std::string handler_;
   uint64_t generation_;
+  // Rows up to this generation may have been read, or are in somebody's memory.
+  uint64_t handed_out_;
 };
 
 }  // namespace larder

@@ -3,13 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "schema/selector.h"
 
 namespace larder {
-namespace {
 
-Result<CollectionSpec> MakeSpec(const InformerContext& context, const InformerOptions& options) {
+Result<CollectionSpec> SpecOf(const InformerContext& context, const InformerOptions& options) {
   CollectionSpec spec;
   spec.cluster_uid = context.cluster_uid;
   spec.resource = options.resource;
@@ -20,17 +21,56 @@ Result<CollectionSpec> MakeSpec(const InformerContext& context, const InformerOp
   spec.label_selector = labels.ToString();
   spec.field_selector = fields.ToString();
   spec.projection = options.metadata_only ? "metadata" : "";
-  spec.transform = options.transform_name;
+  spec.transform = options.transform.name;
   spec.shard = options.shard_selector;
-  if (options.transform && options.transform_name.empty()) {
+  if (options.transform && options.transform.name.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "a transform needs a transform_name that changes when the transform does");
+                     "a transform needs a name, one that changes when the transform does");
   }
   return spec;
 }
 
-std::string NoteName(const std::string& name, CollectionId collection) {
-  return "enqueuer/" + std::to_string(collection) + "/" + name;
+namespace {
+
+constexpr size_t kRowsPerCommit = 256;
+
+// No handler's name begins so.
+std::string EnqueuerName(const std::string& name) { return "~enqueuer/" + name; }
+
+std::chrono::milliseconds Between(Clock::Wall from, Clock::Wall to) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::max(to, from) - from);
+}
+
+Clock::Wall WallOf(int64_t ms) { return Clock::Wall(std::chrono::milliseconds(ms)); }
+
+// Which collections have an informer in this process: two would write over each other.
+class OpenCollections {
+ public:
+  static bool Take(const Store* store, const std::string& fingerprint) {
+    std::lock_guard lock(mutex_);
+    return taken_.emplace(store, fingerprint).second;
+  }
+  static void Give(const Store* store, const std::string& fingerprint) {
+    std::lock_guard lock(mutex_);
+    taken_.erase({store, fingerprint});
+  }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::set<std::pair<const Store*, std::string>> taken_;  // guarded by mutex_
+};
+
+// Calls the user's function; what it throws must not end the commit.
+void CallEnqueue(const EnqueueFunction& function, const std::string& name,
+                 const ObjectChange& change, const Enqueue& enqueue) {
+  try {
+    function(change, enqueue);
+  } catch (const std::exception& error) {
+    spdlog::error("enqueuer {} threw on {}: {}", name, change.current()->key().ToString(),
+                  error.what());
+  } catch (...) {
+    spdlog::error("enqueuer {} threw on {}", name, change.current()->key().ToString());
+  }
 }
 
 }  // namespace
@@ -40,18 +80,37 @@ SharedInformer::SharedInformer(const InformerContext& context, InformerOptions o
 
 Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerContext& context,
                                                              InformerOptions options) {
-  LARDER_ASSIGN_OR_RETURN(const CollectionSpec spec, MakeSpec(context, options));
+  LARDER_ASSIGN_OR_RETURN(const CollectionSpec spec, SpecOf(context, options));
   std::unique_ptr<SharedInformer> informer(new SharedInformer(context, std::move(options)));
   const InformerOptions& kept = informer->options_;
+  const std::string fingerprint = spec.Fingerprint();
+  if (!OpenCollections::Take(context.store, fingerprint)) {
+    return MakeError(ErrorCode::kAlreadyExists,
+                     "{} has an informer in this process already: share it (SharedInformerFactory)",
+                     spec.ToString());
+  }
+  informer->taken_ = fingerprint;
   LARDER_ASSIGN_OR_RETURN(informer->indexer_,
                           Indexer::Open(context.store, context.hot, spec, kept.indexes));
+  informer->names_ =
+      std::make_unique<DurableNames>(context.store, informer->indexer_->collection().id);
+  LARDER_RETURN_IF_ERROR(informer->names_->Load());
+  informer->KeepForAbsent();
   CollectionSyncOptions sync;
   sync.durability = kept.durability;
-  sync.transform = kept.transform;
+  sync.transform = kept.transform.apply;
   sync.clock = kept.clock;
   informer->sync_ = std::make_unique<CollectionSync>(
       informer->indexer_.get(), static_cast<ChangeSink*>(informer.get()), std::move(sync));
+  LARDER_RETURN_IF_ERROR(informer->sync_->LoadSize());
+  const int64_t updated_ms = informer->sync_->cursor().updated_ms;
+  informer->current_at_ = updated_ms == 0 ? kept.clock->WallNow() : WallOf(updated_ms);
   ReflectorOptions reflector = kept.reflector;
+  if (reflector.name.empty()) {
+    reflector.name = spec.ToString();
+    if (!context.cluster_name.empty()) reflector.name += " @" + context.cluster_name;
+  }
+  const std::string name = reflector.name;
   reflector.resource = kept.resource;
   reflector.ns = kept.ns;
   reflector.label_selector = spec.label_selector;
@@ -59,13 +118,54 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
   reflector.shard_selector = kept.shard_selector;
   reflector.metadata_only = kept.metadata_only;
   reflector.clock = kept.clock;
+  if (reflector.registry == nullptr) reflector.registry = context.registry;
+  reflector.on_error = [raw = informer.get()](const Error& error) { raw->WatchFailed(error); };
   LARDER_ASSIGN_OR_RETURN(
       informer->reflector_,
       Reflector::Create(std::move(reflector), context.transport, informer->sync_.get()));
+  if (context.registry != nullptr) {
+    informer->metrics_ = std::make_unique<InformerMetrics>(context.registry, name, context.hot);
+    informer->publishing_ =
+        PublishRegularly(context.registry, [raw = informer.get()] { raw->PublishMetrics(); });
+  }
   return informer;
 }
 
-SharedInformer::~SharedInformer() { Stop(); }
+void SharedInformer::KeepForAbsent() {
+  std::lock_guard lock(mutex_);
+  for (const std::string& name : names_->All()) {
+    absent_.try_emplace(name, indexer_.get(), name);
+  }
+}
+
+SharedInformer::~SharedInformer() {
+  publishing_.reset();
+  Stop();
+  if (!taken_.empty()) OpenCollections::Give(context_.store, taken_);
+}
+
+// The name of the handler's rows: its durable one, or one that is unique in
+// this process.
+Result<std::string> SharedInformer::HandlerName(const HandlerOptions& options) {
+  const std::string& name = options.durable_name;
+  if (name.empty()) return "~" + std::to_string(++handler_count_);
+  const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-._/:").find(char(c)) != std::string_view::npos;
+  });
+  if (!valid) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "durable_name \"{}\": only letters, digits and any of "
+                     "\"-._/:\" are allowed",
+                     name);
+  }
+  for (const Registration& other : listeners_) {
+    if (other->name() == name) {
+      return MakeError(ErrorCode::kAlreadyExists, "there is a handler named {} already", name);
+    }
+  }
+  return name;
+}
 
 Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
     std::shared_ptr<EventHandler> handler, HandlerOptions options) {
@@ -75,24 +175,18 @@ Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
     // Under the write lock: what is stored now and what is staged from now on are all there is.
     const auto writer = indexer_->BeginWrite();
     std::lock_guard lock(mutex_);
-    std::string name = options.durable_name;
-    if (name.empty()) {
-      name = "~" + std::to_string(++handler_count_);  // no durable name begins so
-    } else if (name[0] == '~') {
-      return MakeError(ErrorCode::kInvalidArgument, "a durable name must not begin with '~': {}",
-                       name);
+    if (stopped_) {
+      return MakeError(ErrorCode::kCancelled, "{} is stopped: no handler can be added",
+                       indexer_->collection().spec.ToString());
     }
-    for (const Registration& other : listeners_) {
-      if (other->name() == name) {
-        return MakeError(ErrorCode::kAlreadyExists, "there is a handler named {} already", name);
-      }
-    }
-    listener = std::make_shared<Listener>(indexer_.get(), std::move(handler), std::move(options),
-                                          name, options_.clock);
+    LARDER_ASSIGN_OR_RETURN(const std::string name, HandlerName(options));
+    listener = std::make_shared<Listener>(indexer_.get(), names_.get(), std::move(handler),
+                                          std::move(options), name, options_.clock);
     LARDER_RETURN_IF_ERROR(listener->Open(sync_->cursor().Complete()));
+    absent_.erase(name);
     listeners_.push_back(listener);
+    listener->Start();
   }
-  listener->Start();
   return listener;
 }
 
@@ -103,8 +197,27 @@ Result<void> SharedInformer::RemoveEventHandler(const Registration& registration
     const auto it = std::find(listeners_.begin(), listeners_.end(), registration);
     if (it == listeners_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
     listeners_.erase(it);
+    if (registration->OnOwnThread()) retired_.push_back(registration);
   }
   registration->Stop();
+  return registration->Forget();
+}
+
+Result<void> SharedInformer::ForgetHandler(const std::string& durable_name) {
+  const auto writer = indexer_->BeginWrite();
+  std::lock_guard lock(mutex_);
+  for (const Registration& listener : listeners_) {
+    if (listener->name() == durable_name) {
+      return MakeError(ErrorCode::kConflict, "handler {} is registered: remove it", durable_name);
+    }
+  }
+  const auto absent = absent_.find(durable_name);
+  if (absent == absent_.end()) {
+    return MakeError(ErrorCode::kNotFound, "no handler named {} is known", durable_name);
+  }
+  LARDER_RETURN_IF_ERROR(names_->Forget(durable_name));
+  LARDER_RETURN_IF_ERROR(absent->second.Clear());
+  absent_.erase(absent);
   return {};
 }
 
@@ -116,23 +229,55 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->function = std::move(function);
   {
     const auto writer = indexer_->BeginWrite();
-    LARDER_ASSIGN_OR_RETURN(
-        const auto note,
-        context_.store->GetNote(NoteName(enqueuer->options.name, indexer_->collection().id)));
-    enqueuer->initial_due = !note || *note != std::to_string(enqueuer->options.revision);
     std::lock_guard lock(mutex_);
+    const std::string name = EnqueuerName(enqueuer->options.name);
+    for (const auto& other : enqueuers_) {
+      if (other->options.name == enqueuer->options.name) {
+        return MakeError(ErrorCode::kAlreadyExists, "there is an enqueuer named {} already",
+                         enqueuer->options.name);
+      }
+    }
+    enqueuer->initial_due = names_->Revision(name) != enqueuer->options.revision;
+    absent_.erase(name);
     enqueuers_.push_back(enqueuer);
   }
+  // From here on changes are enqueued by their own commits.
   if (enqueuer->initial_due) return EnqueueAll(*enqueuer);
-  return {};
+  return EnqueueKept(*enqueuer);
 }
 
-// A new name: every object that is stored, once. Changes that are committed meanwhile, and the rest
-// of a first list, are enqueued by their own commits; an item that comes twice is one item.
+// What changed while nobody of this name was there, deletes included.
+Result<void> SharedInformer::EnqueueKept(Enqueuer& enqueuer) {
+  PendingDeltas kept(indexer_.get(), EnqueuerName(enqueuer.options.name));
+  for (;;) {
+    const auto writer = indexer_->BeginWrite();
+    LARDER_ASSIGN_OR_RETURN(const auto rows,
+                            kept.Read(kept.BeginRead(*writer), {}, kRowsPerCommit));
+    if (rows.empty()) return {};
+    WorkQueue::Staged staged;
+    const auto enqueue = [&](std::string_view item, int32_t priority) {
+      enqueuer.queue->Stage(writer->transaction(), item, priority, &staged);
+    };
+    for (const PendingDeltas::Row& row : rows) {
+      CallEnqueue(enqueuer.function, enqueuer.options.name, row.change, enqueue);
+      if (row.then) CallEnqueue(enqueuer.function, enqueuer.options.name, *row.then, enqueue);
+    }
+    LARDER_RETURN_IF_ERROR(kept.Acknowledge(*writer, rows));
+    LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
+    enqueuer.queue->Committed(std::move(staged));
+  }
+}
+
+// A new name: every object that is stored, once. Changes that are committed
+// meanwhile, and the rest of a first list, are enqueued by their own commits;
+// an item that comes twice is one item.
 Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
+  LARDER_RETURN_IF_ERROR(
+      PendingDeltas(indexer_.get(), EnqueuerName(enqueuer.options.name)).Clear());
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(indexer_->ForEach({}, [&](const ObjectPtr& object) {
-    enqueuer.function(
+    CallEnqueue(
+        enqueuer.function, enqueuer.options.name,
         {ChangeType::kAdded, nullptr, object, true, false}, [&](std::string_view item, int32_t) {
           auto added = enqueuer.queue->AddWithPriority(item, enqueuer.options.initial_priority);
           if (!added) outcome = added;
@@ -147,10 +292,8 @@ Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
 }
 
 Result<void> SharedInformer::RememberEnqueuer(Enqueuer& enqueuer) {
-  Transaction transaction = context_.store->Begin();
-  transaction.PutNote(NoteName(enqueuer.options.name, indexer_->collection().id),
-                      std::to_string(enqueuer.options.revision));
-  LARDER_RETURN_IF_ERROR(context_.store->Commit(std::move(transaction), Durability::kRelaxed));
+  LARDER_RETURN_IF_ERROR(
+      names_->Remember(EnqueuerName(enqueuer.options.name), enqueuer.options.revision));
   std::lock_guard lock(mutex_);
   enqueuer.initial_due = false;
   return {};
@@ -159,11 +302,15 @@ Result<void> SharedInformer::RememberEnqueuer(Enqueuer& enqueuer) {
 Result<void> SharedInformer::Stage(Indexer::Writer& writer, const ObjectChange& change) {
   std::lock_guard lock(mutex_);
   for (const auto& enqueuer : enqueuers_) {
-    enqueuer->function(change, [&](std::string_view item, int32_t priority) {
+    const auto enqueue = [&](std::string_view item, int32_t priority) {
       enqueuer->queue->Stage(writer.transaction(), item,
                              change.in_initial_list ? enqueuer->options.initial_priority : priority,
                              &enqueuer->staged);
-    });
+    };
+    CallEnqueue(enqueuer->function, enqueuer->options.name, change, enqueue);
+  }
+  for (auto& [name, kept] : absent_) {
+    LARDER_RETURN_IF_ERROR(kept.Merge(writer, change, /*only_on_disk=*/true));
   }
   for (const Registration& listener : listeners_) {
     LARDER_RETURN_IF_ERROR(listener->Stage(writer, change));
@@ -207,7 +354,7 @@ void SharedInformer::Synced() {
 
 void SharedInformer::Start() {
   std::lock_guard lock(mutex_);
-  if (std::exchange(started_, true)) return;
+  if (stopped_ || std::exchange(started_, true)) return;
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 
@@ -225,24 +372,74 @@ void SharedInformer::Run(const std::stop_token& stop) {
 }
 
 void SharedInformer::Stop() {
-  if (stopped_.exchange(true)) return;
-  if (sync_) sync_->Stop();
-  if (thread_.joinable()) {
-    thread_.request_stop();
-    thread_.join();
-  }
   std::vector<Registration> listeners;
   {
     std::lock_guard lock(mutex_);
+    if (stopped_.exchange(true)) return;
+    thread_.request_stop();
     listeners = listeners_;
+    listeners.insert(listeners.end(), retired_.begin(), retired_.end());
     changed_.notify_all();
   }
+  if (sync_) sync_->Stop();
+  if (thread_.joinable()) thread_.join();
   for (const Registration& listener : listeners) listener->Stop();
+}
+
+void SharedInformer::RequestStop() {
+  std::lock_guard lock(mutex_);
+  thread_.request_stop();
+}
+
+bool SharedInformer::IsStarted() const {
+  std::lock_guard lock(mutex_);
+  return started_;
+}
+
+Result<void> SharedInformer::EnsureIndexers(std::vector<IndexDefinition> indexes) {
+  std::lock_guard lock(indexers_mutex_);
+  std::vector<IndexDefinition> fresh;
+  const std::vector<IndexDefinition> present = indexer_->GetIndexers();
+  for (IndexDefinition& wanted : indexes) {
+    const auto same = std::find_if(present.begin(), present.end(), [&](const auto& index) {
+      return index.name() == wanted.name();
+    });
+    if (same == present.end()) {
+      fresh.push_back(std::move(wanted));
+    } else if (same->definition() != wanted.definition()) {
+      return MakeError(ErrorCode::kAlreadyExists, "{}: index {} is {} already, asked for as {}",
+                       indexer_->collection().spec.ToString(), wanted.name(), same->definition(),
+                       wanted.definition());
+    }
+  }
+  return fresh.empty() ? Result<void>() : indexer_->AddIndexers(std::move(fresh));
 }
 
 void SharedInformer::SetAnotherClusterHandler(std::function<void()> handler) {
   std::lock_guard lock(mutex_);
   another_cluster_ = std::move(handler);
+}
+
+void SharedInformer::SetWatchErrorHandler(std::function<void(const Error&)> handler) {
+  std::lock_guard lock(mutex_);
+  watch_error_ = std::move(handler);
+}
+
+void SharedInformer::WatchFailed(const Error& error) {
+  std::function<void(const Error&)> handler;
+  {
+    std::lock_guard lock(mutex_);
+    handler = watch_error_;
+  }
+  if (!handler) return;
+  try {
+    handler(error);
+  } catch (const std::exception& thrown) {
+    spdlog::error("{}: the watch error handler threw: {}", indexer_->collection().spec.ToString(),
+                  thrown.what());
+  } catch (...) {
+    spdlog::error("{}: the watch error handler threw", indexer_->collection().spec.ToString());
+  }
 }
 
 bool SharedInformer::HasSynced() const {
@@ -268,16 +465,32 @@ Result<void> SharedInformer::WaitForSync(Clock::Steady deadline,
 }
 
 std::chrono::milliseconds SharedInformer::CursorAge() const {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      options_.clock->WallNow().time_since_epoch());
-  return now - std::chrono::milliseconds(sync_->cursor().updated_ms);
+  return Between(WallOf(sync_->cursor().updated_ms), options_.clock->WallNow());
+}
+
+std::chrono::milliseconds SharedInformer::SyncLag() const {
+  const auto now = options_.clock->WallNow();
+  const bool current = HasSynced() && sync_->Waiting() == 0 &&
+                       reflector_->Status().state == ReflectorState::kWatching;
+  std::lock_guard lock(mutex_);
+  if (current) current_at_ = now;
+  return Between(current_at_, now);
+}
+
+void SharedInformer::PublishMetrics() {
+  if (metrics_) metrics_->Publish(Status());
 }
 
 InformerStatus SharedInformer::Status() const {
   InformerStatus status;
   status.synced = HasSynced();
   status.cursor = sync_->cursor();
+  status.cursor_age = CursorAge();
+  status.sync_lag = SyncLag();
   status.reflector = reflector_->Status();
+  if (status.reflector.last_bookmark) {
+    status.bookmark_age = Between(*status.reflector.last_bookmark, options_.clock->WallNow());
+  }
   status.sync = sync_->Stats();
   std::lock_guard lock(mutex_);
   for (const Registration& listener : listeners_) {

@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,10 +36,18 @@
 #include "indexer/lister.h"
 #include "informer/change.h"
 #include "informer/collection_sync.h"
+#include "informer/durable_names.h"
 #include "informer/event_handler.h"
+#include "informer/informer_metrics.h"
 #include "informer/listener.h"
+#include "informer/pending_deltas.h"
 #include "queue/work_queue.h"
 #include "reflector/reflector.h"
+#include "schema/transform.h"
+
+namespace prometheus {
+class Registry;
+}
 
 namespace larder {
 
@@ -49,6 +58,10 @@ struct InformerContext {
   HttpTransport* transport = nullptr;
   // UID of namespace kube-system (FetchClusterUid): which cluster this is.
   std::string cluster_uid;
+  // Where metrics go (docs/metrics.md); null: none.
+  prometheus::Registry* registry = nullptr;
+  // For messages and metrics, where a process has several clusters. Empty: not named.
+  std::string cluster_name{};
 };
 
 struct InformerOptions {
@@ -60,9 +73,8 @@ struct InformerOptions {
   // Metadata only (PartialObjectMetadata): the rest stays on the server.
   bool metadata_only = false;
   std::vector<IndexDefinition> indexes;
-  // SetTransform: applied before storing; `transform_name` must change when what it does changes.
-  std::function<Result<ObjectPtr>(const ObjectPtr&)> transform;
-  std::string transform_name;
+  // SetTransform: applied before storing (schema/transform.h).
+  Transform transform;
   // For handlers that name none of their own.
   std::chrono::milliseconds resync_period{0};
   Durability durability = Durability::kRelaxed;
@@ -72,14 +84,20 @@ struct InformerOptions {
   Clock* clock = RealClock();
 };
 
-// Says which queue items a change causes. Runs inside the change's commit: be quick, do not call
-// the informer or the queue.
+// The collection that these options name: canonical, so that two spellings of one selector are one.
+// kInvalidArgument for what cannot be watched.
+Result<CollectionSpec> SpecOf(const InformerContext& context, const InformerOptions& options);
+
+// Says which queue items a change causes. Runs inside the change's commit: be
+// quick, do not call the informer or the queue. What it throws is logged, and
+// the change causes no further items.
 using Enqueue = std::function<void(std::string_view item, int32_t priority)>;
 using EnqueueFunction = std::function<void(const ObjectChange& change, const Enqueue& enqueue)>;
 
 struct EnqueuerOptions {
-  // Durable: a name that is new, or whose revision was raised, gets every object once, at this
-  // priority.
+  // Durable: a name that is new, or whose revision was raised, gets every
+  // object once, at this priority. What changed while nobody of this name was
+  // there comes when it is added again.
   std::string name;
   uint32_t revision = 1;
   int32_t initial_priority = -100;
@@ -88,6 +106,9 @@ struct EnqueuerOptions {
 struct InformerStatus {
   bool synced = false;
   Cursor cursor;
+  std::chrono::milliseconds cursor_age{};                 // since the cursor moved
+  std::chrono::milliseconds sync_lag{};                   // see SyncLag()
+  std::optional<std::chrono::milliseconds> bookmark_age;  // since the last bookmark came
   ReflectorStatus reflector;
   CollectionSyncStats sync;
   std::vector<std::pair<std::string, ListenerStats>> handlers;
@@ -99,19 +120,29 @@ class SharedInformer final : private ChangeSink {
                                                       InformerOptions options);
   ~SharedInformer() override;
 
-  // Before or after Start. The registration is for RemoveEventHandler and HasSynced.
+  // Before or after Start, not after Stop (kCancelled). The registration is for
+  // RemoveEventHandler and HasSynced.
   using Registration = std::shared_ptr<Listener>;
   Result<Registration> AddEventHandler(std::shared_ptr<EventHandler> handler,
                                        HandlerOptions options = {});
+  // Returns when the handler is not running any more, but for a handler that
+  // removes itself. A durable name is forgotten: registered again, it gets
+  // everything once. kNotFound.
   Result<void> RemoveEventHandler(const Registration& registration);
-  // `queue` must outlive the informer and have the informer's own store for the items to be in the
-  // change's commit.
+  // Ends what is kept for a durable name that is registered no more. kConflict:
+  // it is registered.
+  Result<void> ForgetHandler(const std::string& durable_name);
+  // `queue` must outlive the informer and have the informer's own store for the
+  // items to be in the change's commit.
   Result<void> AddEnqueuer(WorkQueue* queue, EnqueuerOptions options, EnqueueFunction function);
 
   // Starts listing or watching; returns at once.
   void Start();
   // Ends everything in order: the stream, the commits, the handlers. May not be started again.
   void Stop();
+  // Begins to end the stream and returns at once; Stop() does the rest.
+  void RequestStop();
+  bool IsStarted() const;
   bool IsStopped() const { return stopped_.load(); }
 
   // Complete, and the connection has been up since the start (or the resume was checked).
@@ -123,19 +154,35 @@ class SharedInformer final : private ChangeSink {
     return sync_->WaitUntil(resource_version, deadline, stop);
   }
   std::string LastSyncResourceVersion() const { return sync_->cursor().resource_version; }
-  // Since when the cursor has not moved.
+  // Since when the cursor has not moved. A quiet collection's moves with the
+  // server's bookmarks.
   std::chrono::milliseconds CursorAge() const;
+  // For how long the cache may be behind the server: 0 while the watch is open
+  // and everything that arrived is committed; else the time since it last was
+  // so, also before this process began.
+  std::chrono::milliseconds SyncLag() const;
   InformerStatus Status() const;
+  // Brings the metrics up to date; it happens twice a second by itself.
+  void PublishMetrics();
 
+  // client-go's Store is the part of the indexer without indexes.
+  Indexer& GetStore() { return *indexer_; }
   Indexer& GetIndexer() { return *indexer_; }
   const Indexer& GetIndexer() const { return *indexer_; }
   Lister GetLister() const { return Lister(indexer_.get()); }
   Result<void> AddIndexers(std::vector<IndexDefinition> indexes) {
     return indexer_->AddIndexers(std::move(indexes));
   }
+  // The same for several who declare what they need: one that is there already as it is asked for
+  // is fine, another definition under its name is kAlreadyExists.
+  Result<void> EnsureIndexers(std::vector<IndexDefinition> indexes);
   // Called when the server turns out to be another cluster, from the informer's thread. Open a new
   // informer then.
   void SetAnotherClusterHandler(std::function<void()> handler);
+  // Called with every failure of a list or a watch, from the informer's thread,
+  // before the wait that follows it. The failure is in Status(), the log and
+  // the metrics in any case.
+  void SetWatchErrorHandler(std::function<void(const Error&)> handler);
 
   const InformerOptions& options() const { return options_; }
 
@@ -153,25 +200,40 @@ class SharedInformer final : private ChangeSink {
   void Publish(bool committed) override;
   void Synced() override;
   void Run(const std::stop_token& stop);
+  void KeepForAbsent();
   Result<void> EnqueueAll(Enqueuer& enqueuer);
+  Result<void> EnqueueKept(Enqueuer& enqueuer);
   Result<void> RememberEnqueuer(Enqueuer& enqueuer);
+  Result<std::string> HandlerName(const HandlerOptions& options);
+  void WatchFailed(const Error& error);
 
   const InformerContext context_;
   const InformerOptions options_;
   std::unique_ptr<Indexer> indexer_;
+  std::string taken_;  // the fingerprint: no other informer of this process may have it
+  std::unique_ptr<DurableNames> names_;
   std::unique_ptr<CollectionSync> sync_;
   std::unique_ptr<Reflector> reflector_;
+  std::unique_ptr<InformerMetrics> metrics_;  // null without a registry
 
-  mutable std::mutex mutex_;  // guards what follows; taken after the collection's write lock
+  std::mutex indexers_mutex_;  // one EnsureIndexers at a time
+  mutable std::mutex mutex_;   // guards what follows; taken after the collection's write lock
   mutable std::condition_variable_any changed_;
   std::vector<Registration> listeners_;
+  std::vector<Registration>
+      retired_;  // that removed themselves; their threads end with the informer
   std::vector<std::shared_ptr<Enqueuer>> enqueuers_;
+  // Durable names of which nobody is registered now: their changes are kept.
+  std::map<std::string, PendingDeltas> absent_;
   bool started_ = false;
   bool listed_ = false;  // the collection is complete, and handlers were told
   uint64_t handler_count_ = 0;
   std::function<void()> another_cluster_;
+  std::function<void(const Error&)> watch_error_;
+  mutable Clock::Wall current_at_;  // when the cache was last seen to be up to date
   std::atomic<bool> stopped_{false};
-  std::jthread thread_;  // last
+  std::jthread thread_;
+  std::shared_ptr<void> publishing_;  // last: it uses the rest
 };
 
 }  // namespace larder

@@ -6,7 +6,7 @@
 namespace larder {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kPatience = std::chrono::seconds(30);
 
 std::string PodJson(const std::string& name, const std::string& node) {
   return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
@@ -83,7 +83,7 @@ bool RecordingHandler::WaitFor(const std::function<bool(const RecordingHandler&)
     std::unique_lock lock(mutex_);
     const size_t seen = calls_.size();
     // A wait with a limit: `done` may look at more than the calls.
-    changed_.wait_for(lock, std::chrono::milliseconds(20), [&] { return calls_.size() != seen; });
+    changed_.wait_for(lock, std::chrono::milliseconds(30), [&] { return calls_.size() != seen; });
     if (std::chrono::steady_clock::now() > deadline) return false;
   }
   return true;
@@ -106,7 +106,7 @@ void InformerTest::TearDown() {
   std::filesystem::remove_all(directory_);
 }
 
-void InformerTest::Open(InformerOptions options) {
+void InformerTest::OpenParts() {
   auto store = Store::Open({.path = (directory_ / "store").string()});
   ASSERT_TRUE(store) << store.error().ToString();
   store_ = *std::move(store);
@@ -114,9 +114,12 @@ void InformerTest::Open(InformerOptions options) {
   auto transport = MakeTransport(ForUrl(simulator_->Url()));
   ASSERT_TRUE(transport) << transport.error().ToString();
   transport_ = *std::move(transport);
+}
+
+void InformerTest::Open(InformerOptions options) {
+  OpenParts();
   options.resource = *LookupResource("pods");
-  auto informer = SharedInformer::Open(
-      {store_.get(), hot_.get(), transport_.get(), simulator_->ClusterUid()}, std::move(options));
+  auto informer = SharedInformer::Open(Context(), std::move(options));
   ASSERT_TRUE(informer) << informer.error().ToString();
   informer_ = *std::move(informer);
 }

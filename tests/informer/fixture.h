@@ -53,6 +53,11 @@ class InformerTest : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
+  // Opens store, hot tier and transport: what informers share.
+  void OpenParts();
+  InformerContext Context() const {
+    return {store_.get(), hot_.get(), transport_.get(), simulator_->ClusterUid(), registry_};
+  }
   // Opens store, transport and informer as a process would at its start.
   void Open(InformerOptions options = {});
   // Start and wait until synced.
@@ -72,6 +77,7 @@ class InformerTest : public ::testing::Test {
   std::unique_ptr<HttpTransport> transport_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<HotTier> hot_;
+  prometheus::Registry* registry_ = nullptr;
   std::unique_ptr<SharedInformer> informer_;
 };
 

@@ -111,13 +111,14 @@ TEST_F(InformerTest, BlockedHandlerStallsNobodyAndGetsTheFinalState) {
   Open();
   auto blocked = std::make_shared<RecordingHandler>();
   auto free = std::make_shared<RecordingHandler>();
-  blocked->Block();
   HandlerOptions small;
   small.buffer_events = 8;
   const auto registration = informer_->AddEventHandler(blocked, small);
   ASSERT_TRUE(registration);
   ASSERT_TRUE(informer_->AddEventHandler(free));
   Sync();
+  ASSERT_TRUE(blocked->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  blocked->Block();
   for (int round = 0; round < 30; ++round) {
     for (int i = 0; i < 20; ++i) TouchPod("p" + std::to_string(i));
   }
@@ -127,6 +128,7 @@ TEST_F(InformerTest, BlockedHandlerStallsNobodyAndGetsTheFinalState) {
   EXPECT_LE((*registration)->Stats().buffered, 9u);
   EXPECT_TRUE((*registration)->Stats().spilling);
   EXPECT_GT((*registration)->Stats().merged, 0u);
+  EXPECT_EQ((*registration)->Stats().rows, 20u) << "one row a key, however many changes";
   blocked->Unblock();
   const auto truth = simulator_->Snapshot("pods");
   EXPECT_TRUE(blocked->WaitFor([&](const auto& h) {
@@ -140,6 +142,30 @@ TEST_F(InformerTest, BlockedHandlerStallsNobodyAndGetsTheFinalState) {
   EXPECT_TRUE(blocked->WaitFor([&](const auto& h) {
     return h.Last("x/p1") == simulator_->Snapshot("pods").at("x/p1").second;
   }));
+}
+
+TEST_F(InformerTest, HandlerThatBlocksDuringTheFirstListCostsNoDiskAndHearsTheRestLater) {
+  for (int i = 0; i < 40; ++i) CreatePod("p" + std::to_string(i));
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  handler->Block();
+  HandlerOptions small;
+  small.buffer_events = 4;
+  const auto registration = informer_->AddEventHandler(handler, small);
+  ASSERT_TRUE(registration);
+  Sync();
+  CreatePod("q");
+  DeletePod("p9");
+  CatchUp();
+  EXPECT_EQ((*registration)->Stats().rows, 0u);
+  EXPECT_LE((*registration)->Stats().buffered, 4u);
+  EXPECT_FALSE((*registration)->HasSynced());
+  handler->Unblock();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(handler->Count("add"), 40u) << "one was gone before it was its turn";
+  EXPECT_EQ(handler->Last("x/p9"), "");
+  TouchPod("q");
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("update x/q") == 1; }));
 }
 
 TEST_F(InformerTest, RecreatedObjectBehindABlockIsADeleteAndAnAdd) {
@@ -192,6 +218,70 @@ TEST_F(InformerTest, FilterTurnsUpdatesIntoAddsAndDeletes) {
   EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
 }
 
+// The object leaves the filter and is deleted while the handler is behind: what it knew must go.
+TEST_F(InformerTest, FilteredHandlerHearsTheDeleteOfWhatItKnewHoweverChangesMerge) {
+  CreatePod("a");
+  TouchPod("a");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions options;
+  options.buffer_events = 1;
+  options.filter = [](const Object& pod) { return pod.Annotation("touched").has_value(); };
+  const auto registration = informer_->AddEventHandler(handler, options);
+  ASSERT_TRUE(registration);
+  Sync();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  handler->Block();
+  TouchPod("a");
+  TouchPod("a");
+  CatchUp();
+  ASSERT_TRUE(simulator_->Patch("pods", "x", "a", R"({"metadata":{"annotations":null}})"));
+  DeletePod("a");
+  CreatePod("b");
+  CatchUp();
+  handler->Unblock();
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Last("x/a") == "deleted"; }));
+  EXPECT_EQ(handler->Last("x/b"), "");
+}
+
+TEST_F(InformerTest, FilterThatThrowsIsCountedAndHoldsForNothing) {
+  CreatePod("a");
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions options;
+  options.filter = [](const Object& pod) -> bool {
+    if (pod.name() == "b") throw std::runtime_error("asked to throw");
+    return true;
+  };
+  const auto registration = informer_->AddEventHandler(handler, options);
+  Sync();
+  CreatePod("b");
+  CreatePod("c");
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/c") == 1; }));
+  EXPECT_EQ(handler->Count("add x/b"), 0u);
+  EXPECT_EQ((*registration)->Stats().exceptions, 1u);
+}
+
+TEST_F(InformerTest, HandlerOfOneNamespaceHearsOnlyThat) {
+  ASSERT_TRUE(simulator_->CreateNamespace("y"));
+  ASSERT_TRUE(simulator_->Create("pods", R"({"apiVersion":"v1","kind":"Pod",
+      "metadata":{"name":"far","namespace":"y"},"spec":{}})"));
+  CreatePod("a");
+  Open();
+  Sync();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions options;
+  options.ns = "x";
+  const auto registration = informer_->AddEventHandler(handler, options);
+  ASSERT_TRUE(registration);
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  ASSERT_TRUE(simulator_->Patch("pods", "y", "far", R"({"metadata":{"labels":{"k":"v"}}})"));
+  TouchPod("a");
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("update x/a") == 1; }));
+  EXPECT_EQ(handler->Count("add y/"), 0u);
+  EXPECT_EQ(handler->Count("update y/"), 0u);
+}
+
 TEST_F(InformerTest, ResyncBringsEveryObjectAgainWithoutAskingTheServer) {
   CreatePod("a");
   CreatePod("b");
@@ -218,6 +308,96 @@ TEST_F(InformerTest, RemovedHandlerHearsNothingMore) {
   CatchUp();
   EXPECT_EQ(handler->Calls().size(), 1u);
   EXPECT_FALSE(informer_->RemoveEventHandler(*registration));
+}
+
+TEST_F(InformerTest, HandlerMayRemoveItself) {
+  CreatePod("a");
+  CreatePod("b");
+  Open();
+  SharedInformer::Registration registration;
+  std::mutex mutex;
+  std::atomic<int> calls{0};
+  auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_add = [&](const ObjectPtr&, bool) {
+    ++calls;
+    std::lock_guard lock(mutex);
+    EXPECT_TRUE(informer_->RemoveEventHandler(registration));
+  };
+  {
+    std::lock_guard lock(mutex);
+    registration = *informer_->AddEventHandler(handler);
+  }
+  Sync();
+  auto after = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(after));
+  TouchPod("a");
+  EXPECT_TRUE(after->WaitFor([](const auto& h) { return h.Count("update x/a") == 1; }));
+  EXPECT_TRUE(after->WaitFor([&](const auto&) { return calls > 0; }));
+  informer_->Stop();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(InformerTest, DurableHandlerAddedAfterTheStartMissesNothing) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  Open();
+  auto first = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(first, durable);
+  Sync();
+  ASSERT_TRUE(first->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  Close();
+  TouchPod("a");
+  DeletePod("b");
+  Open();
+  Sync();
+  CreatePod("d");
+  TouchPod("a");
+  CatchUp();
+  auto second = std::make_shared<RecordingHandler>();
+  const auto again = informer_->AddEventHandler(second, durable);
+  ASSERT_TRUE(again);
+  ASSERT_TRUE(second->WaitFor([&](const auto&) { return (*again)->HasSynced(); }));
+  EXPECT_EQ(second->Count("update x/a"), 1u) << "merged, from the state that it knew";
+  EXPECT_EQ(second->Count("delete x/b"), 1u);
+  EXPECT_EQ(second->Count("add x/d"), 1u);
+  EXPECT_EQ(second->Calls().size(), 3u);
+}
+
+TEST_F(InformerTest, ForgottenHandlerGetsEverythingOnce) {
+  CreatePod("a");
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  Open();
+  auto first = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(first, durable);
+  Sync();
+  ASSERT_TRUE(first->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(informer_->ForgetHandler("watcher").error().code, ErrorCode::kConflict);
+  Close();
+  Open();
+  Sync();
+  ASSERT_TRUE(informer_->ForgetHandler("watcher"));
+  EXPECT_EQ(informer_->ForgetHandler("watcher").error().code, ErrorCode::kNotFound);
+  auto second = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(second, durable));
+  EXPECT_TRUE(second->WaitFor([](const auto& h) { return h.Count("add x/a initial") == 1; }));
+}
+
+TEST_F(InformerTest, DurableNamesAreCheckedAndTakenOnce) {
+  Open();
+  auto handler = std::make_shared<RecordingHandler>();
+  HandlerOptions durable;
+  durable.durable_name = "a name";
+  const auto refused = informer_->AddEventHandler(handler, durable);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("durable_name \"a name\""), std::string::npos)
+      << refused.error().message;
+  durable.durable_name = "name";
+  EXPECT_TRUE(informer_->AddEventHandler(handler, durable));
+  EXPECT_EQ(informer_->AddEventHandler(handler, durable).error().code, ErrorCode::kAlreadyExists);
+  informer_->Stop();
+  EXPECT_EQ(informer_->AddEventHandler(handler).error().code, ErrorCode::kCancelled);
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ class EnqueuerTest : public InformerTest {
   }
   void OpenWithQueue(uint32_t revision = 1) {
     Open();
+    AddQueue(revision);
+  }
+  void AddQueue(uint32_t revision) {
     WorkQueueOptions options;
     options.name = "work";
     options.store = store_.get();
@@ -107,6 +110,38 @@ TEST_F(EnqueuerTest, RaisedRevisionGetsEveryObjectOnce) {
   OpenWithQueue(2);
   Sync();
   EXPECT_EQ(Drain().size(), 0u);
+}
+
+TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  CatchUp();
+  EXPECT_EQ(Drain().size(), 3u);
+  CloseQueue();
+  TouchPod("a");
+  DeletePod("b");
+  Open();
+  Sync();
+  CreatePod("d");
+  CatchUp();
+  AddQueue(1);
+  EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b", "x/d"}));
+}
+
+TEST_F(EnqueuerTest, EnqueuerThatThrowsDoesNotEndTheStream) {
+  OpenWithQueue();
+  EnqueuerOptions options;
+  options.name = "faulty";
+  ASSERT_TRUE(informer_->AddEnqueuer(
+      queue_.get(), options,
+      [](const ObjectChange&, const Enqueue&) { throw std::runtime_error("asked to throw"); }));
+  EXPECT_EQ(informer_->AddEnqueuer(queue_.get(), options, {}).error().code,
+            ErrorCode::kAlreadyExists);
+  Sync();
+  CreatePod("a");
+  CatchUp();
+  EXPECT_EQ(Drain(), std::set<std::string>{"x/a"});
 }
 
 TEST_F(EnqueuerTest, LiveChangesGoBeforeTheFirstList) {

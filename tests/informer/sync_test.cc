@@ -164,8 +164,8 @@ TEST_F(InformerTest, AnotherClusterAtTheSameAddressIsNoticed) {
 TEST_F(InformerTest, TransformIsAppliedBeforeStoring) {
   CreatePod("a");
   InformerOptions options;
-  options.transform_name = "no-spec@1";
-  options.transform = [](const ObjectPtr& pod) -> Result<ObjectPtr> {
+  options.transform.name = "no-spec@1";
+  options.transform.apply = [](const ObjectPtr& pod) -> Result<ObjectPtr> {
     Json json = pod->ToMutable();
     json.erase("spec");
     return Object::FromJson(json);

@@ -1,0 +1,114 @@
+// The informers of one cluster, each made once however many ask: client-go's SharedInformerFactory.
+//
+// One informer per collection (resource, namespace, selectors, projection, shard). Whoever asks for
+// a collection that is there already shares its stream, and adds the indexes it needs. Two that
+// want different transforms of one stream contradict each other: kInvalidArgument.
+//
+// Several clusters in one process are several factories; they may share the store and the hot tier,
+// because a collection belongs to its cluster.
+//
+// Thread-safe. What ForResource returns lives as long as the factory.
+//
+//   SharedInformerFactory factory(context, {.resync_period = 10min});
+//   LARDER_ASSIGN_OR_RETURN(SharedInformer* pods, factory.ForResource({.resource = pod_resource}));
+//   factory.Start();
+//   LARDER_RETURN_IF_ERROR(factory.WaitForCacheSync(clock->Now() + 30s, stop));
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "informer/scoped_informer.h"
+#include "informer/shared_informer.h"
+
+namespace larder {
+
+struct FactoryOptions {
+  // Used where a request names none. Several namespaces are several streams: see ForNamespaces.
+  // Resources without namespaces are not touched.
+  std::vector<std::string> namespaces{};
+  std::string label_selector{};
+  std::string field_selector{};
+  std::chrono::milliseconds resync_period{0};
+  // Has the last word on every request: list options, strategy, time-outs.
+  std::function<void(InformerOptions&)> tweak{};
+  Clock* clock = RealClock();
+};
+
+// One informer, as an operator wants to see it.
+struct FactoryInformerStatus {
+  std::string collection;   // "pods in x, app=web"
+  std::string fingerprint;  // of its collection
+  bool started = false;
+  InformerStatus status;
+  // What keeps it from being synced, in one line; empty when it is.
+  std::string missing;
+};
+
+class SharedInformerFactory {
+ public:
+  explicit SharedInformerFactory(InformerContext context, FactoryOptions options = {});
+  // Shuts down.
+  ~SharedInformerFactory();
+  SharedInformerFactory(const SharedInformerFactory&) = delete;
+  SharedInformerFactory& operator=(const SharedInformerFactory&) = delete;
+
+  // The informer of this collection. The first who asks decides about the connection and the
+  // durability; asking for kSync where it is relaxed is an error, and so is an index of the same
+  // name with another definition. kInvalidArgument also where several namespaces apply.
+  Result<SharedInformer*> ForResource(InformerOptions options);
+  // One informer for each namespace that applies: the request's own, or the factory's.
+  Result<std::vector<SharedInformer*>> ForNamespaces(const InformerOptions& options,
+                                                     std::vector<std::string> namespaces = {});
+
+  // Several namespaces in one request, seen as one: handlers, queues and reads over all of them.
+  // Shares the informers with whoever asks for a namespace alone.
+  Result<std::unique_ptr<ScopedInformer>> Scoped(const InformerOptions& options,
+                                                 std::vector<std::string> namespaces = {});
+  // An informer that holds all that these options ask for, and enough of each object to tell which
+  // they are; the same projection, transform and shard. Null: there is none.
+  Result<SharedInformer*> FindWider(const InformerOptions& options) const;
+
+  // Starts those that were asked for and do not run yet; returns at once. Call
+  // it again after more were asked for.
+  void Start();
+  // Waits until every one is synced. kTimeout names those that are not, and why; kCancelled.
+  Result<void> WaitForCacheSync(Clock::Steady deadline, const std::stop_token& stop) const;
+  // Ends all streams at once, then commits and handlers, in the order in which they were asked for.
+  // Nothing can be asked for or started afterwards.
+  void Shutdown();
+
+  std::vector<FactoryInformerStatus> Status() const;
+  const InformerContext& context() const { return context_; }
+  const FactoryOptions& options() const { return options_; }
+
+ private:
+  struct Entry {
+    CollectionSpec spec;
+    std::unique_ptr<SharedInformer> informer;
+    bool started = false;
+  };
+
+  Result<void> ApplyDefaults(InformerOptions& options) const;
+  Result<void> CheckTransform(const CollectionSpec& spec) const;
+  static Result<void> Join(const Entry& entry, const InformerOptions& options);
+  std::vector<const Entry*> Entries() const;
+  Error NotSynced(ErrorCode code) const;
+
+  const InformerContext context_;
+  const FactoryOptions options_;
+
+  mutable std::mutex mutex_;                     // guards what follows
+  std::vector<std::unique_ptr<Entry>> entries_;  // in the order of asking; none is ever removed
+  bool shut_down_ = false;
+};
+
+}  // namespace larder

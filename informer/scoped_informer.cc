@@ -1,0 +1,322 @@
+#include "informer/scoped_informer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <set>
+
+namespace larder {
+namespace {
+
+// For a handler that hears from several informers, each with a thread of its own.
+class OneAtATime final : public EventHandler {
+ public:
+  explicit OneAtATime(std::shared_ptr<EventHandler> handler) : handler_(std::move(handler)) {}
+  void OnAdd(const ObjectPtr& object, bool is_in_initial_list) override {
+    std::lock_guard lock(mutex_);
+    handler_->OnAdd(object, is_in_initial_list);
+  }
+  void OnUpdate(const ObjectPtr& old, const ObjectPtr& now) override {
+    std::lock_guard lock(mutex_);
+    handler_->OnUpdate(old, now);
+  }
+  void OnDelete(const ObjectPtr& last_known, bool inferred) override {
+    std::lock_guard lock(mutex_);
+    handler_->OnDelete(last_known, inferred);
+  }
+
+ private:
+  const std::shared_ptr<EventHandler> handler_;
+  std::mutex mutex_;
+};
+
+// "3:abc": slot 3, and the token of its own list.
+Result<std::pair<size_t, std::string>> ParseToken(const std::string& token, size_t slots) {
+  if (token.empty()) return std::pair<size_t, std::string>(0, {});
+  size_t slot = 0;
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), slot);
+  const size_t at = static_cast<size_t>(end - token.data());
+  if (error != std::errc() || at >= token.size() || token[at] != ':' || slot >= slots) {
+    return MakeError(ErrorCode::kInvalidArgument, "not a continue token of this list: \"{}\"",
+                     token);
+  }
+  return std::pair(slot, token.substr(at + 1));
+}
+
+}  // namespace
+
+Quota::Quota(std::string owner, size_t max_handlers, size_t max_bytes)
+    : owner_(std::move(owner)), max_handlers_(max_handlers), max_bytes_(max_bytes) {}
+
+Result<size_t> Quota::Take(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (max_handlers_ != 0 && handlers_ >= max_handlers_) {
+    return MakeError(ErrorCode::kNoSpace, "{}: {} of {} handlers are in use", owner_, handlers_,
+                     max_handlers_);
+  }
+  if (max_bytes_ != 0) {
+    const size_t left = max_bytes_ - bytes_;
+    if (left < std::min(bytes, kLeastBytes)) {
+      return MakeError(ErrorCode::kNoSpace, "{}: {} of {} bytes for handlers are in use", owner_,
+                       bytes_, max_bytes_);
+    }
+    bytes = std::min(bytes, left);
+  }
+  ++handlers_;
+  bytes_ += bytes;
+  return bytes;
+}
+
+void Quota::Give(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  --handlers_;
+  bytes_ -= bytes;
+}
+
+Result<void> Quota::CheckBytes(size_t bytes) const {
+  if (max_bytes_ == 0 || bytes <= max_bytes_) return {};
+  return MakeError(ErrorCode::kNoSpace,
+                   "{}: the list is larger than the quota of {} bytes: use a limit, or ForEach",
+                   owner_, max_bytes_);
+}
+
+std::pair<size_t, size_t> Quota::InUse() const {
+  std::lock_guard lock(mutex_);
+  return {handlers_, bytes_};
+}
+
+bool ScopedInformer::Registration::HasSynced() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part.second->HasSynced(); });
+}
+
+std::vector<ListenerStats> ScopedInformer::Registration::Stats() const {
+  std::vector<ListenerStats> stats;
+  for (const auto& [informer, listener] : parts_) stats.push_back(listener->Stats());
+  return stats;
+}
+
+ScopedInformer::ScopedInformer(std::vector<Part> parts, std::string prefix, Quota* quota)
+    : parts_(std::move(parts)), prefix_(std::move(prefix)), quota_(quota) {
+  for (const Part& part : parts_) {
+    if (part.scope.namespaces.empty()) slots_.push_back({&part, part.informer->options().ns});
+    for (const std::string& ns : part.scope.namespaces) slots_.push_back({&part, ns});
+  }
+  std::sort(slots_.begin(), slots_.end(),
+            [](const Slot& a, const Slot& b) { return a.ns + "/" < b.ns + "/"; });
+}
+
+ScopedInformer::~ScopedInformer() = default;
+
+Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHandler(
+    std::shared_ptr<EventHandler> handler, HandlerOptions options) {
+  auto registration = std::make_shared<Registration>();
+  registration->bytes_ = options.buffer_bytes;
+  if (quota_ != nullptr) {
+    LARDER_ASSIGN_OR_RETURN(registration->bytes_, quota_->Take(options.buffer_bytes));
+  }
+  if (parts_.size() > 1) handler = std::make_shared<OneAtATime>(std::move(handler));
+  if (!options.durable_name.empty()) options.durable_name = prefix_ + options.durable_name;
+  for (const Part& part : parts_) {
+    HandlerOptions narrowed = options;
+    narrowed.buffer_bytes = std::max<size_t>(registration->bytes_ / parts_.size(), 1);
+    if (part.scope.namespaces.size() == 1) narrowed.ns = *part.scope.namespaces.begin();
+    narrowed.filter = [scope = part.scope, filter = options.filter](const Object& object) {
+      return scope.Contains(object) && (!filter || filter(object));
+    };
+    auto added = part.informer->AddEventHandler(handler, std::move(narrowed));
+    if (!added) {
+      if (auto undone = Detach(*registration); !undone) return tl::unexpected(undone.error());
+      return tl::unexpected(added.error());
+    }
+    registration->parts_.emplace_back(part.informer, *std::move(added));
+  }
+  std::lock_guard lock(mutex_);
+  registrations_.push_back(registration);
+  return registration;
+}
+
+Result<void> ScopedInformer::Detach(const Registration& registration) {
+  Result<void> outcome;
+  for (const auto& [informer, listener] : registration.parts_) {
+    if (auto removed = informer->RemoveEventHandler(listener); !removed) outcome = removed;
+  }
+  if (quota_ != nullptr) quota_->Give(registration.bytes_);
+  return outcome;
+}
+
+Result<void> ScopedInformer::RemoveEventHandler(const std::shared_ptr<Registration>& registration) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = std::find(registrations_.begin(), registrations_.end(), registration);
+    if (it == registrations_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
+    registrations_.erase(it);
+  }
+  return Detach(*registration);
+}
+
+Result<void> ScopedInformer::AddEnqueuer(WorkQueue* queue, const EnqueuerOptions& options,
+                                         const EnqueueFunction& function) {
+  EnqueuerOptions named = options;
+  named.name = prefix_ + options.name;
+  for (const Part& part : parts_) {
+    LARDER_RETURN_IF_ERROR(part.informer->AddEnqueuer(
+        queue, named,
+        [scope = part.scope, function](const ObjectChange& change, const Enqueue& enqueue) {
+          const auto seen =
+              Narrow(change, [&](const Object& object) { return scope.Contains(object); });
+          if (seen) function(*seen, enqueue);
+        }));
+  }
+  return {};
+}
+
+bool ScopedInformer::HasSynced() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return part.informer->HasSynced(); });
+}
+
+Result<void> ScopedInformer::WaitForSync(Clock::Steady deadline,
+                                         const std::stop_token& stop) const {
+  for (const Part& part : parts_)
+    LARDER_RETURN_IF_ERROR(part.informer->WaitForSync(deadline, stop));
+  return {};
+}
+
+std::vector<ScopedInformer::Slot> ScopedInformer::SlotsFor(const std::string& ns) const {
+  if (ns.empty()) return slots_;
+  for (const Slot& slot : slots_) {
+    if (slot.ns == ns) return {slot};
+    if (slot.ns.empty()) return {{slot.part, ns}};
+  }
+  return {};
+}
+
+Result<Query> ScopedInformer::Narrowed(const Query& query, const Slot& slot) {
+  Query narrowed = query;
+  narrowed.ns = slot.ns;
+  const Scope& scope = slot.part->scope;
+  LARDER_ASSIGN_OR_RETURN(const std::string labels,
+                          JoinLabelSelectors(scope.labels.ToString(), query.labels.ToString()));
+  LARDER_ASSIGN_OR_RETURN(const std::string fields,
+                          JoinFieldSelectors(scope.fields.ToString(), query.fields.ToString()));
+  LARDER_ASSIGN_OR_RETURN(narrowed.labels, LabelSelector::Parse(labels));
+  LARDER_ASSIGN_OR_RETURN(narrowed.fields, FieldSelector::Parse(fields));
+  return narrowed;
+}
+
+// The same answer for what is not there and what may not be seen.
+Result<ObjectPtr> ScopedInformer::Get(const ObjectKey& key) const {
+  for (const Slot& slot : SlotsFor(key.ns)) {
+    if (!slot.part->scope.Contains(key)) continue;
+    Result<ObjectPtr> object = slot.part->informer->GetIndexer().GetByKey(key);
+    if (object && slot.part->scope.Contains(**object)) return object;
+    if (!object && object.error().code != ErrorCode::kNotFound) return object;
+  }
+  return MakeError(ErrorCode::kNotFound, "no object {}", key.ToString());
+}
+
+Result<void> ScopedInformer::ForEach(const Query& query, const Store::ObjectVisitor& visit) const {
+  if (query.limit != 0 || !query.continue_token.empty()) {
+    LARDER_ASSIGN_OR_RETURN(const QueryPage page, List(query));
+    for (const ObjectPtr& object : page.objects) {
+      if (!visit(object)) break;
+    }
+    return {};
+  }
+  bool go_on = true;
+  for (const Slot& slot : SlotsFor(query.ns)) {
+    LARDER_ASSIGN_OR_RETURN(const Query narrowed, Narrowed(query, slot));
+    LARDER_RETURN_IF_ERROR(slot.part->informer->GetLister().ForEach(
+        narrowed, [&](const ObjectPtr& object) { return go_on = visit(object); }));
+    if (!go_on) break;
+  }
+  return {};
+}
+
+Result<QueryPage> ScopedInformer::List(const Query& query) const {
+  const std::vector<Slot> slots = SlotsFor(query.ns);
+  if (query.limit != 0 || !query.continue_token.empty()) return ListPage(query, slots);
+  QueryPage page;
+  size_t bytes = 0;
+  Result<void> fits;
+  LARDER_RETURN_IF_ERROR(ForEach(query, [&](const ObjectPtr& object) {
+    bytes += object->ByteSize();
+    if (quota_ != nullptr) fits = quota_->CheckBytes(bytes);
+    page.objects.push_back(object);
+    return fits.has_value();
+  }));
+  LARDER_RETURN_IF_ERROR(fits);
+  return page;
+}
+
+Result<QueryPage> ScopedInformer::ListPage(const Query& query,
+                                           const std::vector<Slot>& slots) const {
+  QueryPage page;
+  LARDER_ASSIGN_OR_RETURN(auto at, ParseToken(query.continue_token, slots.size()));
+  for (size_t slot = at.first; slot < slots.size(); ++slot) {
+    LARDER_ASSIGN_OR_RETURN(Query narrowed, Narrowed(query, slots[slot]));
+    narrowed.continue_token = std::exchange(at.second, {});
+    if (query.limit != 0) narrowed.limit = query.limit - page.objects.size();
+    LARDER_ASSIGN_OR_RETURN(QueryPage one, slots[slot].part->informer->GetLister().List(narrowed));
+    std::move(one.objects.begin(), one.objects.end(), std::back_inserter(page.objects));
+    if (!one.continue_token.empty()) {
+      page.continue_token = std::to_string(slot) + ":" + one.continue_token;
+      break;
+    }
+    if (query.limit != 0 && page.objects.size() >= query.limit && slot + 1 < slots.size()) {
+      page.continue_token = std::to_string(slot + 1) + ":";
+      break;
+    }
+  }
+  return page;
+}
+
+Result<size_t> ScopedInformer::Count(const Query& query) const {
+  size_t count = 0;
+  for (const Slot& slot : SlotsFor(query.ns)) {
+    LARDER_ASSIGN_OR_RETURN(const Query narrowed, Narrowed(query, slot));
+    LARDER_ASSIGN_OR_RETURN(const size_t one, slot.part->informer->GetLister().Count(narrowed));
+    count += one;
+  }
+  return count;
+}
+
+Result<std::vector<ObjectPtr>> ScopedInformer::ByIndex(const std::string& index,
+                                                       const std::string& value) const {
+  Query query;
+  query.index = {index, value};
+  LARDER_ASSIGN_OR_RETURN(QueryPage page, List(query));
+  return std::move(page.objects);
+}
+
+Result<std::vector<ObjectKey>> ScopedInformer::IndexKeys(const std::string& index,
+                                                         const std::string& value) const {
+  Query query;
+  query.index = {index, value};
+  std::vector<ObjectKey> keys;
+  LARDER_RETURN_IF_ERROR(ForEach(query, [&](const ObjectPtr& object) {
+    keys.push_back(object->key());
+    return true;
+  }));
+  return keys;
+}
+
+Result<std::vector<std::string>> ScopedInformer::ListIndexFuncValues(
+    const std::string& index) const {
+  if (parts_.empty()) return std::vector<std::string>();
+  const auto indexes = parts_.front().informer->GetIndexer().GetIndexers();
+  const auto definition = std::find_if(indexes.begin(), indexes.end(),
+                                       [&](const auto& one) { return one.name() == index; });
+  if (definition == indexes.end()) {
+    return MakeError(ErrorCode::kNotFound, "no index named {}", index);
+  }
+  std::set<std::string> values;
+  LARDER_RETURN_IF_ERROR(ForEach({}, [&](const ObjectPtr& object) {
+    for (std::string& value : definition->Values(*object)) values.insert(std::move(value));
+    return true;
+  }));
+  return std::vector<std::string>(values.begin(), values.end());
+}
+
+}  // namespace larder

@@ -1,0 +1,379 @@
+// What tenants and scoped informers see, and above all what they do not.
+#include "informer/tenant.h"
+
+#include <set>
+
+#include "tests/informer/fixture.h"
+
+namespace larder {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(30);
+
+std::set<std::string> KeysOf(const std::vector<ObjectPtr>& objects) {
+  std::set<std::string> keys;
+  for (const ObjectPtr& object : objects) keys.insert(object->key().ToString());
+  return keys;
+}
+
+using Keys = std::set<std::string>;
+
+class TenantTest : public InformerTest {
+ protected:
+  void SetUp() override {
+    InformerTest::SetUp();
+    OpenParts();
+    factory_ = std::make_unique<SharedInformerFactory>(Context());
+    for (const char* ns : {"y", "z"}) ASSERT_TRUE(simulator_->CreateNamespace(ns));
+    Put("x", "mine", "red", "n1");
+    Put("x", "other", "blue", "n1");
+    Put("y", "mine", "red", "n2");
+    Put("z", "far", "red", "n1");
+  }
+  void TearDown() override {
+    tenant_.reset();
+    factory_.reset();
+    InformerTest::TearDown();
+  }
+  void Put(const std::string& ns, const std::string& name, const std::string& team,
+           const std::string& node) {
+    const auto made = simulator_->Create(
+        "pods", R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
+                    R"(","namespace":")" + ns + R"(","labels":{"team":")" + team +
+                    R"("}},"spec":{"nodeName":")" + node + R"("}})");
+    ASSERT_TRUE(made) << made.error().ToString();
+  }
+  void Relabel(const std::string& ns, const std::string& name, const std::string& team) {
+    ASSERT_TRUE(simulator_->Patch("pods", ns, name,
+                                  R"({"metadata":{"labels":{"team":")" + team + R"("}}})"));
+  }
+  static InformerOptions Pods() {
+    InformerOptions options;
+    options.resource = *LookupResource("pods");
+    options.indexes = {*IndexDefinition::ByField("node", "spec.nodeName")};
+    return options;
+  }
+  Tenant& Make(TenantOptions options) {
+    auto tenant = Tenant::Create(factory_.get(), std::move(options));
+    EXPECT_TRUE(tenant) << tenant.error().ToString();
+    tenant_ = *std::move(tenant);
+    return *tenant_;
+  }
+  void StartAll() {
+    factory_->Start();
+    const auto synced = factory_->WaitForCacheSync(RealClock()->Now() + kPatience, {});
+    ASSERT_TRUE(synced) << synced.error().ToString();
+  }
+  // Waits until all informers have everything the simulator did to pods.
+  void Settle(const ScopedInformer& informer) {
+    uint64_t newest = 0;
+    for (const auto& entry : simulator_->History()) {
+      if (entry.resource == "pods") newest = entry.version;
+    }
+    for (const auto& part : informer.parts()) {
+      if (!part.informer->options().ns.empty()) continue;
+      ASSERT_TRUE(
+          part.informer->WaitUntil(std::to_string(newest), RealClock()->Now() + kPatience, {}));
+    }
+  }
+
+  std::unique_ptr<SharedInformerFactory> factory_;
+  std::unique_ptr<Tenant> tenant_;
+};
+
+TenantOptions Red() {
+  TenantOptions options;
+  options.name = "red";
+  options.namespaces = {"x", "y"};
+  options.label_selector = "team=red";
+  return options;
+}
+
+// With a wider informer and without one: the tenant sees the same.
+class TenantSeesTest : public TenantTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  ScopedInformer& OpenPods() {
+    if (GetParam()) {
+      EXPECT_TRUE(factory_->ForResource(Pods()));
+    }
+    const auto pods = Make(Red()).ForResource(Pods());
+    EXPECT_TRUE(pods) << pods.error().ToString();
+    return **pods;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(SharedAndAlone, TenantSeesTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Shared" : "Alone"; });
+
+TEST_P(TenantSeesTest, OnlyItsOwnByKeyListIndexAndCount) {
+  ScopedInformer& pods = OpenPods();
+  StartAll();
+  EXPECT_TRUE(pods.Get({"x", "mine"}));
+  for (const ObjectKey& hidden : {ObjectKey{"x", "other"}, {"z", "far"}, {"x", "nothing"}}) {
+    const auto got = pods.Get(hidden);
+    ASSERT_FALSE(got) << hidden.ToString();
+    EXPECT_EQ(got.error().message, "no object " + hidden.ToString()) << "no telling apart";
+  }
+  EXPECT_EQ(KeysOf(pods.List({})->objects), (Keys{"x/mine", "y/mine"}));
+  EXPECT_EQ(KeysOf(pods.List({.ns = "y"})->objects), Keys{"y/mine"});
+  EXPECT_TRUE(pods.List({.ns = "z"})->objects.empty());
+  EXPECT_EQ(*pods.Count(), 2u);
+  EXPECT_EQ(*pods.Count({.ns = "z"}), 0u);
+  EXPECT_EQ(KeysOf(*pods.ByIndex("node", "n1")), Keys{"x/mine"});
+  EXPECT_EQ(pods.IndexKeys("node", "n1")->size(), 1u);
+  EXPECT_EQ(*pods.ListIndexFuncValues("node"), (std::vector<std::string>{"n1", "n2"}));
+  EXPECT_TRUE(pods.List({.labels = *LabelSelector::Parse("team=blue")})->objects.empty())
+      << "a query narrows and never widens";
+}
+
+TEST_P(TenantSeesTest, PagesRunThroughAllNamespaces) {
+  for (int i = 0; i < 5; ++i) {
+    Put("x", "p" + std::to_string(i), "red", "n1");
+    Put("y", "p" + std::to_string(i), "red", "n1");
+  }
+  ScopedInformer& pods = OpenPods();
+  StartAll();
+  std::vector<std::string> keys;
+  Query query;
+  query.limit = 3;
+  for (int page = 0; page < 20; ++page) {
+    const auto got = pods.List(query);
+    ASSERT_TRUE(got) << got.error().ToString();
+    EXPECT_LE(got->objects.size(), 3u);
+    for (const auto& object : got->objects) keys.push_back(object->key().ToString());
+    if (got->continue_token.empty()) break;
+    query.continue_token = got->continue_token;
+  }
+  EXPECT_EQ(keys.size(), 12u);
+  EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end()));
+  query.continue_token = "nonsense";
+  EXPECT_EQ(pods.List(query).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_P(TenantSeesTest, HandlersHearEnteringAndLeavingAndNothingElse) {
+  ScopedInformer& pods = OpenPods();
+  auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = pods.AddEventHandler(handler);
+  ASSERT_TRUE(registration) << registration.error().ToString();
+  StartAll();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(handler->Count("add"), 2u);
+  Relabel("x", "other", "red");  // enters
+  Relabel("x", "mine", "blue");  // leaves
+  Relabel("z", "far", "green");  // never was here
+  Put("z", "new", "red", "n1");  // nor this
+  ASSERT_TRUE(simulator_->Delete("pods", "z", "far"));
+  ASSERT_TRUE(simulator_->Delete("pods", "x", "mine"));  // gone for the tenant already
+  Put("y", "last", "red", "n9");
+  ASSERT_TRUE(handler->WaitFor([](const auto& h) {
+    return h.Count("add y/last") == 1 && h.Count("add x/other") == 1 &&
+           h.Last("x/mine") == "deleted";
+  }));
+  Settle(pods);
+  EXPECT_EQ(handler->Count("delete x/mine"), 1u);
+  for (const std::string& call : handler->Calls()) {
+    EXPECT_EQ(call.find(" z/"), std::string::npos) << call;
+  }
+  EXPECT_EQ(handler->Calls().size(), 5u);
+}
+
+TEST_P(TenantSeesTest, LastStateOfWhatLeftIsTheLastItWasAllowedToSee) {
+  ScopedInformer& pods = OpenPods();
+  std::mutex mutex;
+  std::vector<std::string> teams;
+  auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_delete = [&](const ObjectPtr& last, bool) {
+    std::lock_guard lock(mutex);
+    teams.emplace_back(*last->Label("team"));
+  };
+  const auto registration = pods.AddEventHandler(handler);
+  ASSERT_TRUE(registration);
+  StartAll();
+  const RecordingHandler waiter;
+  ASSERT_TRUE(waiter.WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  Relabel("x", "mine", "secret");
+  ASSERT_TRUE(simulator_->Delete("pods", "y", "mine"));
+  EXPECT_TRUE(waiter.WaitFor([&](const auto&) {
+    std::lock_guard lock(mutex);
+    return teams.size() == 2;
+  }));
+  EXPECT_EQ(teams, (std::vector<std::string>{"red", "red"}));
+}
+
+TEST_P(TenantSeesTest, QueueGetsItemsOfItsOwnObjectsOnly) {
+  ScopedInformer& pods = OpenPods();
+  auto queue = tenant_->OpenQueue({.name = "work"});
+  ASSERT_TRUE(queue) << queue.error().ToString();
+  EnqueuerOptions options;
+  options.name = "work";
+  ASSERT_TRUE(pods.AddEnqueuer(queue->get(), options,
+                               [](const ObjectChange& change, const Enqueue& enqueue) {
+                                 enqueue(change.current()->key().ToString(), 0);
+                               }));
+  StartAll();
+  Relabel("x", "mine", "blue");
+  Relabel("z", "far", "green");
+  Put("y", "last", "red", "n1");
+  std::set<std::string> items;
+  while (items.count("y/last") == 0 || items.size() < 3) {
+    const auto item = (*queue)->Get({}, kPatience);
+    ASSERT_TRUE(item);
+    items.insert(*item);
+    (*queue)->Done(*item);
+  }
+  EXPECT_EQ(items, (Keys{"x/mine", "y/last", "y/mine"}));
+  auto blue = Tenant::Create(factory_.get(), {.name = "blue", .all_namespaces = true});
+  ASSERT_TRUE(blue);
+  EXPECT_TRUE((*blue)->OpenQueue({.name = "work"})) << "another tenant's is another queue";
+  factory_->Shutdown();
+}
+
+TEST_F(TenantTest, SharesTheStreamOfAWiderInformer) {
+  const auto wide = factory_->ForResource(Pods());
+  const auto pods = Make(Red()).ForResource(Pods());
+  ASSERT_TRUE(pods);
+  StartAll();
+  EXPECT_EQ(factory_->Status().size(), 1u);
+  EXPECT_EQ(Lists(), 1u);
+  ASSERT_EQ((*pods)->parts().size(), 1u);
+  EXPECT_EQ((*pods)->parts()[0].informer, *wide);
+  ASSERT_EQ(tenant_->Status().informers.size(), 1u);
+  EXPECT_TRUE(tenant_->Status().informers[0].shared);
+}
+
+TEST_F(TenantTest, WithoutAWiderOneOnlyItsOwnIsTransferred) {
+  ASSERT_TRUE(Make(Red()).ForResource(Pods()));
+  StartAll();
+  EXPECT_EQ(factory_->Status().size(), 2u) << "one stream a namespace";
+  EXPECT_LE(simulator_->StatsOf("pods").objects, 2u);
+}
+
+TEST_F(TenantTest, InformerThatLacksWhatASelectorLooksAtIsNotShared) {
+  InformerOptions bare = Pods();
+  bare.indexes.clear();
+  bare.transform.name = "no-labels@1";
+  bare.transform.apply = [](const ObjectPtr& pod) -> Result<ObjectPtr> {
+    Json json = pod->ToMutable();
+    json["metadata"].erase("labels");
+    return Object::FromJson(json);
+  };
+  ASSERT_TRUE(factory_->ForResource(bare));
+  InformerOptions asked = bare;
+  asked.label_selector = "team!=blue";
+  EXPECT_EQ(*factory_->FindWider(asked), nullptr);
+  asked = bare;
+  asked.ns = "x";
+  EXPECT_NE(*factory_->FindWider(asked), nullptr);
+  InformerOptions metadata = Pods();
+  metadata.metadata_only = true;
+  ASSERT_TRUE(factory_->ForResource(metadata));
+  metadata.field_selector = "spec.nodeName!=n1";
+  EXPECT_EQ(*factory_->FindWider(metadata), nullptr);
+  metadata.field_selector = "metadata.name=mine";
+  EXPECT_NE(*factory_->FindWider(metadata), nullptr);
+}
+
+TEST_F(TenantTest, AsksBeyondItsRightsAreForbidden) {
+  Tenant& tenant = Make(Red());
+  InformerOptions far = Pods();
+  far.ns = "z";
+  const auto refused = tenant.ForResource(far);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kForbidden);
+  EXPECT_NE(refused.error().message.find("allowed: x, y"), std::string::npos)
+      << refused.error().message;
+  InformerOptions nodes;
+  nodes.resource = *LookupResource("nodes");
+  EXPECT_EQ(tenant.ForResource(nodes).error().code, ErrorCode::kForbidden);
+}
+
+TEST_F(TenantTest, OptionsAreChecked) {
+  const auto code = [&](TenantOptions options) {
+    const auto tenant = Tenant::Create(factory_.get(), std::move(options));
+    return tenant ? "none" : std::string(ToString(tenant.error().code));
+  };
+  EXPECT_EQ(code({}), "InvalidArgument");
+  EXPECT_EQ(code({.name = "a"}), "InvalidArgument") << "no namespace is not all of them";
+  EXPECT_EQ(code({.name = "a", .all_namespaces = true}), "none");
+  EXPECT_EQ(code({.name = "a/b", .all_namespaces = true}), "InvalidArgument");
+  EXPECT_EQ(code({.name = "a", .namespaces = {""}}), "InvalidArgument");
+  EXPECT_EQ(code({.name = "a", .namespaces = {"x"}, .label_selector = "a in"}), "InvalidArgument");
+}
+
+TEST_F(TenantTest, QuotasOnHandlersAndMemory) {
+  ASSERT_TRUE(factory_->ForResource(Pods()));
+  TenantOptions options = Red();
+  options.max_handlers = 2;
+  options.max_memory_bytes = size_t{5} << 20;
+  Tenant& tenant = Make(options);
+  const auto pods = tenant.ForResource(Pods());
+  ASSERT_TRUE(pods);
+  auto handler = std::make_shared<RecordingHandler>();
+  const auto first = (*pods)->AddEventHandler(handler);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(tenant.Status().memory_bytes, size_t{4} << 20);
+  const auto second = (*pods)->AddEventHandler(handler);
+  ASSERT_TRUE(second) << "with what is left";
+  EXPECT_EQ(tenant.Status().memory_bytes, size_t{5} << 20);
+  const auto third = (*pods)->AddEventHandler(handler);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, ErrorCode::kNoSpace);
+  EXPECT_NE(third.error().message.find("2 of 2 handlers"), std::string::npos)
+      << third.error().message;
+  ASSERT_TRUE((*pods)->RemoveEventHandler(*second));
+  EXPECT_EQ(tenant.Status().handlers, 1u);
+  EXPECT_TRUE((*pods)->AddEventHandler(handler));
+}
+
+TEST_F(TenantTest, ListLargerThanTheMemoryQuotaIsRefused) {
+  ASSERT_TRUE(factory_->ForResource(Pods()));
+  TenantOptions options = Red();
+  options.max_memory_bytes = 100;
+  const auto pods = Make(options).ForResource(Pods());
+  StartAll();
+  EXPECT_EQ((*pods)->List({}).error().code, ErrorCode::kNoSpace);
+  size_t seen = 0;
+  EXPECT_TRUE((*pods)->ForEach({}, [&](const ObjectPtr&) { return ++seen > 0; }));
+  EXPECT_EQ(seen, 2u);
+}
+
+TEST_F(TenantTest, DurableNamesOfTenantsDoNotMeet) {
+  ASSERT_TRUE(factory_->ForResource(Pods()));
+  auto& red = Make(Red());
+  TenantOptions blue_options = Red();
+  blue_options.name = "blue";
+  blue_options.label_selector = "team=blue";
+  auto blue = Tenant::Create(factory_.get(), blue_options);
+  ASSERT_TRUE(blue);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  auto red_handler = std::make_shared<RecordingHandler>();
+  auto blue_handler = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE((*red.ForResource(Pods()))->AddEventHandler(red_handler, durable));
+  const auto added = (*(*blue)->ForResource(Pods()))->AddEventHandler(blue_handler, durable);
+  ASSERT_TRUE(added) << added.error().ToString();
+  StartAll();
+  EXPECT_TRUE(red_handler->WaitFor([](const auto& h) { return h.Count("add") == 2; }));
+  EXPECT_TRUE(blue_handler->WaitFor([](const auto& h) { return h.Count("add") == 1; }));
+  EXPECT_EQ(blue_handler->Last("x/mine"), "");
+  factory_->Shutdown();
+}
+
+TEST_F(TenantTest, SeveralNamespacesInOneRequestAreSeenAsOne) {
+  const auto pods = factory_->Scoped(Pods(), {"x", "z"});
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = (*pods)->AddEventHandler(handler);
+  ASSERT_TRUE(registration);
+  StartAll();
+  EXPECT_TRUE((*pods)->HasSynced());
+  EXPECT_EQ(KeysOf((*pods)->List({})->objects), (Keys{"x/mine", "x/other", "z/far"}));
+  EXPECT_EQ(KeysOf(*(*pods)->ByIndex("node", "n1")), (Keys{"x/mine", "x/other", "z/far"}));
+  EXPECT_FALSE((*pods)->Get({"y", "mine"}));
+  ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add") == 3; }));
+  Relabel("z", "far", "blue");
+  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("update z/far") == 1; }));
+  EXPECT_TRUE((*pods)->RemoveEventHandler(*registration));
+}
+
+}  // namespace
+}  // namespace larder
