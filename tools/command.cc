@@ -25,6 +25,33 @@ int Fail(const Error& error) {
   }
 }
 
+int ExitCode(const Result<int>& result) { return result ? *result : Fail(result.error()); }
+
+void AddCommands(CLI::App& app, Context& context) {
+  AddDemo(app, context);
+  AddSimulate(app, context);
+  AddRun(app, context);
+  AddServe(app, context);
+  AddGet(app, context);
+  AddDescribe(app, context);
+  AddTree(app, context);
+  AddHistory(app, context);
+  AddDiff(app, context);
+  AddCollections(app, context);
+  AddIndex(app, context);
+  AddQueue(app, context);
+  AddStats(app, context);
+  AddDoctor(app, context);
+  AddVerify(app, context);
+  AddCompact(app, context);
+  AddSnapshot(app, context);
+  AddExport(app, context);
+  AddImport(app, context);
+  AddCompletion(app, context);
+  AddMan(app, context);
+  AddVersion(app, context);
+}
+
 namespace {
 
 // One thread waits for the signals, which are blocked everywhere else, so that no code runs in a
@@ -63,6 +90,8 @@ std::stop_token HandleSignals() {
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SignalWaiter::kEnd}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A pipe that is closed early shows in the write (tools/output.h).
+  ::signal(SIGPIPE, SIG_IGN);
   static SignalWaiter waiter(signals);
   return waiter.token();
 }

@@ -29,14 +29,38 @@ struct Context {
 // Prints "larder: message" on stderr and gives the exit code that fits.
 int Fail(const Error& error);
 
-// Makes SIGINT and SIGTERM request a stop; a second one ends the process at once. SIGPIPE ends it
-// quietly. Call once, before any thread.
+// The code that a command ended with, or Fail of its error.
+int ExitCode(const Result<int>& result);
+
+// Makes SIGINT and SIGTERM request a stop; a second one ends the process at once. SIGPIPE is
+// ignored. Call once, before any thread.
 std::stop_token HandleSignals();
 
 // Each adds one sub-command.
-void AddVersion(CLI::App& app, Context& context);
-void AddSimulate(CLI::App& app, Context& context);
+void AddCollections(CLI::App& app, Context& context);
+void AddCompact(CLI::App& app, Context& context);
+void AddCompletion(CLI::App& app, Context& context);
 void AddDemo(CLI::App& app, Context& context);
+void AddDescribe(CLI::App& app, Context& context);
+void AddDiff(CLI::App& app, Context& context);
+void AddDoctor(CLI::App& app, Context& context);
+void AddExport(CLI::App& app, Context& context);
 void AddGet(CLI::App& app, Context& context);
+void AddHistory(CLI::App& app, Context& context);
+void AddImport(CLI::App& app, Context& context);
+void AddIndex(CLI::App& app, Context& context);
+void AddMan(CLI::App& app, Context& context);
+void AddQueue(CLI::App& app, Context& context);
+void AddRun(CLI::App& app, Context& context);
+void AddServe(CLI::App& app, Context& context);
+void AddSimulate(CLI::App& app, Context& context);
+void AddSnapshot(CLI::App& app, Context& context);
+void AddStats(CLI::App& app, Context& context);
+void AddTree(CLI::App& app, Context& context);
+void AddVerify(CLI::App& app, Context& context);
+void AddVersion(CLI::App& app, Context& context);
+
+// All of them, in the order in which help lists them.
+void AddCommands(CLI::App& app, Context& context);
 
 }  // namespace larder::tools

@@ -1,95 +1,270 @@
 // `larder get`: look into a store, live or offline, the way kubectl looks into a cluster.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 
-#include "indexer/lister.h"
-#include "schema/resource.h"
-#include "storage/store.h"
+#include "base/clock.h"
+#include "tools/catalog.h"
 #include "tools/command.h"
+#include "tools/follower.h"
+#include "tools/jsonpath.h"
+#include "tools/parallel_list.h"
+#include "tools/printer.h"
+#include "tools/store_access.h"
 
 namespace larder::tools {
 namespace {
 
 struct GetArguments {
-  std::string store;
-  std::string resource;
-  std::vector<std::string> names;
+  StoreArguments store;
+  std::vector<std::string> words;
   std::string ns = "default";
   bool all_namespaces = false;
   std::string labels;
   std::string fields;
-  std::string output;
+  std::string index;
+  std::string sort_by;
+  PrintOptions print;
   size_t limit = 0;
+  bool explain = false;
+  bool watch = false;
+  bool ignore_not_found = false;
 };
 
-struct Selection {
-  LabelSelector labels;
-  FieldSelector fields;
-};
+constexpr std::chrono::milliseconds kFollowInterval{300};
 
-std::string Age(int64_t created_seconds) {
-  if (created_seconds == 0) return "<unknown>";
-  const int64_t now =
-      std::chrono::duration_cast<std::chrono::seconds>(RealClock()->WallNow().time_since_epoch())
-          .count();
-  const int64_t age = std::max<int64_t>(0, now - created_seconds);
-  if (age < 120) return fmt::format("{}s", age);
-  if (age < 3600) return fmt::format("{}m", age / 60);
-  if (age < 48 * 3600) return fmt::format("{}h", age / 3600);
-  return fmt::format("{}d", age / 86400);
-}
-
-bool Wanted(const GetArguments& arguments, const Selection& selection, const ObjectPtr& object) {
-  if (!arguments.names.empty() && std::find(arguments.names.begin(), arguments.names.end(),
-                                            object->name()) == arguments.names.end()) {
-    return false;
-  }
-  return selection.labels.Matches(*object) && selection.fields.Matches(*object);
-}
-
-void PrintRow(const GetArguments& arguments, const ObjectPtr& object) {
-  if (arguments.output == "json") {
-    const std::string json(object->json());
-    std::printf("%s\n", json.c_str());
-  } else if (arguments.output == "name") {
-    std::printf("%s/%s\n", arguments.resource.c_str(), std::string(object->name()).c_str());
-  } else {
-    const std::string ns(object->ns()), name(object->name()), version(object->resource_version());
-    if (arguments.all_namespaces) std::printf("%-24s", ns.c_str());
-    std::printf("%-52s %-16s %s\n", name.c_str(), version.c_str(),
-                Age(object->creation_timestamp()).c_str());
-  }
-}
-
-Result<size_t> Get(const GetArguments& arguments) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, LookupResource(arguments.resource));
-  Selection selection;
-  LARDER_ASSIGN_OR_RETURN(selection.labels, LabelSelector::Parse(arguments.labels));
-  LARDER_ASSIGN_OR_RETURN(selection.fields, FieldSelector::Parse(arguments.fields));
-  LARDER_ASSIGN_OR_RETURN(const auto store, Store::OpenReadOnly({.path = arguments.store}));
-  LARDER_ASSIGN_OR_RETURN(const auto collections, store->Collections());
-  size_t printed = 0;
-  bool found = false;
-  for (const CollectionInfo& collection : collections) {
-    if (collection.spec.resource.ToString() != resource.ToString()) continue;
-    found = true;
-    if (printed == 0 && arguments.output.empty()) {
-      if (arguments.all_namespaces) std::printf("%-24s", "NAMESPACE");
-      std::printf("%-52s %-16s %s\n", "NAME", "VERSION", "AGE");
+Result<Query> MakeQuery(const GetArguments& arguments, const Resource& resource) {
+  Query query;
+  if (resource.namespaced && !arguments.all_namespaces) query.ns = arguments.ns;
+  LARDER_ASSIGN_OR_RETURN(query.labels, LabelSelector::Parse(arguments.labels));
+  LARDER_ASSIGN_OR_RETURN(query.fields, FieldSelector::Parse(arguments.fields));
+  if (!arguments.index.empty()) {
+    const size_t equals = arguments.index.find('=');
+    if (equals == std::string::npos) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--index {}: spell it NAME=VALUE; larder index ls shows the names",
+                       arguments.index);
     }
-    const std::string ns = arguments.all_namespaces || !resource.namespaced ? "" : arguments.ns;
-    LARDER_RETURN_IF_ERROR(store->Scan(collection.id, ns, {}, [&](const ObjectPtr& object) {
-      if (!Wanted(arguments, selection, object)) return true;
-      PrintRow(arguments, object);
-      return ++printed != arguments.limit || arguments.limit == 0;
-    }));
+    query.index = {arguments.index.substr(0, equals), arguments.index.substr(equals + 1)};
   }
-  if (!found) {
-    return MakeError(ErrorCode::kNotFound, "the store {} has no {}", arguments.store,
-                     resource.ToString());
-  }
-  return printed;
+  // Sorted output needs all of them first.
+  if (arguments.sort_by.empty()) query.limit = arguments.limit;
+  return query;
 }
+
+// Numbers by value, texts by their bytes, what has no such field first.
+bool SortsBefore(const Json& a, const Json& b) {
+  if (a.is_null() || b.is_null()) return a.is_null() && !b.is_null();
+  if (a.is_number() && b.is_number()) return a < b;
+  return JsonText(a) < JsonText(b);
+}
+
+Result<void> SortObjects(const std::string& sort_by, std::vector<ObjectPtr>& objects) {
+  LARDER_ASSIGN_OR_RETURN(const JsonPath path, JsonPath::ParseRelaxed(sort_by));
+  std::vector<std::pair<Json, ObjectPtr>> keyed;
+  for (ObjectPtr& object : objects) {
+    const Json json = object->ToMutable();
+    const auto values = path.Find(json);
+    keyed.emplace_back(values.empty() ? Json() : *values.front(), std::move(object));
+  }
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto& a, const auto& b) { return SortsBefore(a.first, b.first); });
+  for (size_t i = 0; i < keyed.size(); ++i) objects[i] = std::move(keyed[i].second);
+  return {};
+}
+
+// One resource, or names of it.
+struct Part {
+  StoredResource resource;
+  std::vector<std::string> names;
+};
+
+Result<std::vector<Part>> PartsOf(const Catalog& catalog, const GetArguments& arguments) {
+  LARDER_ASSIGN_OR_RETURN(const auto words, ParseNames(arguments.words));
+  std::vector<Part> parts;
+  for (const NamedObject& word : words) {
+    LARDER_ASSIGN_OR_RETURN(auto resources, catalog.Resolve(word.resource));
+    for (StoredResource& resource : resources) {
+      const auto same = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
+        return part.resource.resource == resource.resource;
+      });
+      if (same == parts.end()) {
+        parts.push_back({std::move(resource), {}});
+        if (!word.name.empty()) parts.back().names.push_back(word.name);
+      } else if (!word.name.empty()) {
+        same->names.push_back(word.name);
+      }
+    }
+  }
+  return parts;
+}
+
+class Get {
+ public:
+  Get(const GetArguments& arguments, std::stop_token stop)
+      : arguments_(arguments), stop_(std::move(stop)) {}
+
+  Result<int> Run() {
+    if (arguments_.watch) return Watch();
+    LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments_.store));
+    LARDER_RETURN_IF_ERROR(Prepare(*store));
+    if (arguments_.explain) return Explain(*store);
+    LARDER_RETURN_IF_ERROR(PrintAll(*store));
+    printer_->Finish();
+    return Outcome();
+  }
+
+ private:
+  Result<void> Prepare(Store& store) {
+    LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(store));
+    LARDER_ASSIGN_OR_RETURN(parts_, PartsOf(catalog, arguments_));
+    PrintOptions print = arguments_.print;
+    print.namespace_column = arguments_.all_namespaces;
+    print.kind_prefix = parts_.size() > 1;
+    print.single = parts_.size() == 1 && parts_[0].names.size() == 1;
+    LARDER_ASSIGN_OR_RETURN(printer_, MakePrinter(print, Stdout()));
+    for (const Part& part : parts_) {
+      if (part.names.empty() || !arguments_.all_namespaces) continue;
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "a name is unique within a namespace only: give -n instead of -A");
+    }
+    return {};
+  }
+
+  Result<void> PrintAll(Store& store) {
+    for (const Part& part : parts_) {
+      if (!part.resource.Complete()) {
+        std::fprintf(stderr, "larder: %s were not listed to the end yet: this is a part of them\n",
+                     part.resource.resource.ToString().c_str());
+      }
+      printer_->Begin(part.resource);
+      LARDER_RETURN_IF_ERROR(part.names.empty() ? PrintList(store, part) : PrintNamed(store, part));
+      if (Stdout().closed()) break;
+    }
+    return {};
+  }
+
+  Result<void> PrintNamed(const Store& store, const Part& part) {
+    for (const std::string& name : part.names) {
+      const std::string ns = part.resource.resource.namespaced ? arguments_.ns : "";
+      const auto object = GetObject(store, part.resource, {ns, name});
+      if (object) {
+        ++printed_;
+        printer_->Add(*object);
+      } else if (object.error().code != ErrorCode::kNotFound) {
+        return tl::unexpected(object.error());
+      } else if (!arguments_.ignore_not_found) {
+        missing_.push_back(object.error().message);
+      }
+    }
+    return {};
+  }
+
+  Result<void> PrintList(Store& store, const Part& part) {
+    LARDER_ASSIGN_OR_RETURN(const Query query, MakeQuery(arguments_, part.resource.resource));
+    if (arguments_.sort_by.empty()) {
+      return ForEachRendered(store, part.resource, query, *printer_, [&](Rendered rendered) {
+        ++printed_;
+        return printer_->Add(std::move(rendered));
+      });
+    }
+    std::vector<ObjectPtr> objects;
+    LARDER_RETURN_IF_ERROR(ForEachObject(store, part.resource, query, [&](const ObjectPtr& object) {
+      objects.push_back(object);
+      return true;
+    }));
+    LARDER_RETURN_IF_ERROR(SortObjects(arguments_.sort_by, objects));
+    for (const ObjectPtr& object : objects) {
+      if (arguments_.limit != 0 && printed_ == arguments_.limit) break;
+      ++printed_;
+      if (!printer_->Add(object)) break;
+    }
+    return {};
+  }
+
+  Result<int> Explain(Store& store) {
+    for (const Part& part : parts_) {
+      LARDER_ASSIGN_OR_RETURN(const Query query, MakeQuery(arguments_, part.resource.resource));
+      for (const CollectionInfo& info : part.resource.collections) {
+        LARDER_ASSIGN_OR_RETURN(const auto indexer, Indexer::Attach(&store, info));
+        LARDER_ASSIGN_OR_RETURN(std::string plan, Lister(indexer.get()).Explain(query));
+        if (!part.names.empty()) plan = "get by key";
+        Stdout().Print("{}: {}\n", info.spec.ToString(), plan);
+      }
+    }
+    Stdout().Flush();
+    return kOk;
+  }
+
+  bool Selects(const Part& part, const Query& query, const Object& object) const {
+    if (!query.ns.empty() && object.ns() != query.ns) return false;
+    const bool named = part.names.empty() || std::find(part.names.begin(), part.names.end(),
+                                                       object.name()) != part.names.end();
+    return named && query.labels.Matches(object) && query.fields.Matches(object);
+  }
+
+  void PrintChanges(const CollectionInfo& info, const std::vector<FollowedChange>& changes) {
+    for (const Part& part : parts_) {
+      const auto& mine = part.resource.collections;
+      if (std::none_of(mine.begin(), mine.end(),
+                       [&](const CollectionInfo& known) { return known.id == info.id; })) {
+        continue;
+      }
+      const auto query = MakeQuery(arguments_, part.resource.resource);
+      if (!query) continue;
+      if (parts_.size() > 1) printer_->Begin(part.resource);
+      for (const FollowedChange& change : changes) {
+        const ObjectPtr& object = change.now ? change.now : change.before;
+        if (Selects(part, *query, *object)) printer_->Add(object);
+      }
+    }
+    printer_->Flush();
+  }
+
+  Result<int> Watch() {
+    LARDER_ASSIGN_OR_RETURN(const auto follower, StoreFollower::Open(arguments_.store));
+    const Result<void> first = follower->Read([&](Store& store) -> Result<void> {
+      LARDER_RETURN_IF_ERROR(Prepare(store));
+      return PrintAll(store);
+    });
+    if (!first) return tl::unexpected(first.error());
+    printer_->Flush();
+    while (!Stdout().closed() && RealClock()->SleepFor(kFollowInterval, stop_)) {
+      const auto moved = follower->Advance(
+          [&](const CollectionInfo& info, const std::vector<FollowedChange>& changes) {
+            PrintChanges(info, changes);
+          });
+      if (!moved) return tl::unexpected(moved.error());
+    }
+    return kOk;
+  }
+
+  int Outcome() const {
+    for (const std::string& message : missing_) {
+      std::fprintf(stderr, "larder: %s\n", message.c_str());
+    }
+    if (!missing_.empty()) return kBadResult;
+    if (printed_ == 0 && !arguments_.ignore_not_found && IsForPeople()) {
+      std::fprintf(stderr, "No resources found%s.\n",
+                   arguments_.all_namespaces ? "" : (" in namespace " + arguments_.ns).c_str());
+    }
+    return kOk;
+  }
+
+  bool IsForPeople() const {
+    const std::string& output = arguments_.print.output;
+    return output.empty() || output == "wide" || output == "name";
+  }
+
+  const GetArguments& arguments_;
+  const std::stop_token stop_;
+  std::vector<Part> parts_;
+  std::unique_ptr<Printer> printer_;
+  size_t printed_ = 0;
+  std::vector<std::string> missing_;
+};
 
 }  // namespace
 
@@ -97,29 +272,31 @@ void AddGet(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<GetArguments>();
   CLI::App* command = app.add_subcommand("get", "Show objects of a store, live or offline");
   command
-      ->add_option("resource", arguments->resource, "pods, po, deploy, widgets.v1.example.com, ...")
+      ->add_option("resource", arguments->words,
+                   "pods, po,deploy, all, then names; or pod/web-0 deploy/web")
       ->required();
-  command->add_option("name", arguments->names, "Only objects with these names");
-  command->add_option("--store", arguments->store, "The store's directory")
-      ->required()
-      ->envname("LARDER_STORE");
+  AddStoreOptions(command, arguments->store);
   command->add_option("-n,--namespace", arguments->ns)->capture_default_str();
   command->add_flag("-A,--all-namespaces", arguments->all_namespaces);
   command->add_option("-l,--selector", arguments->labels,
                       "Label selector: app=web,tier in (a,b),!canary");
   command->add_option("--field-selector", arguments->fields, "spec.nodeName=node-1");
-  command->add_option("-o,--output", arguments->output, "json (a line for each object) or name")
-      ->check(CLI::IsMember({"json", "name"}));
-  command->add_option("--limit", arguments->limit, "At most so many");
-  command->callback([arguments, &context] {
-    auto printed = Get(*arguments);
-    if (!printed) {
-      context.exit_code = Fail(printed.error());
-    } else if (*printed == 0) {
-      std::fprintf(stderr, "No resources found%s.\n",
-                   arguments->all_namespaces ? "" : (" in namespace " + arguments->ns).c_str());
-    }
-  });
+  command->add_option("--index", arguments->index, "Those that an index has: NAME=VALUE");
+  command->add_option("-o,--output", arguments->print.output, kOutputHelp);
+  command->add_option("--sort-by", arguments->sort_by, "A path: .metadata.creationTimestamp");
+  command->add_flag("--show-labels", arguments->print.show_labels);
+  command
+      ->add_option("-L,--label-columns", arguments->print.label_columns,
+                   "Labels to show as columns")
+      ->delimiter(',');
+  command->add_flag("--no-headers", arguments->print.no_headers);
+  command->add_flag("--show-managed-fields", arguments->print.show_managed_fields);
+  command->add_option("--limit", arguments->limit, "At most so many of each resource");
+  command->add_flag("--ignore-not-found", arguments->ignore_not_found);
+  command->add_flag("--explain", arguments->explain, "Say how it would be found, and do not look");
+  command->add_flag("-w,--watch", arguments->watch, "Go on with what the store's owner commits");
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Get(*arguments, context.stop).Run()); });
 }
 
 }  // namespace larder::tools

@@ -26,10 +26,7 @@ int main(int argc, char** argv) {
       ->envname("LARDER_LOG_LEVEL")
       ->capture_default_str();
   app.parse_complete_callback([&] { spdlog::set_level(spdlog::level::from_str(log_level)); });
-  AddDemo(app, context);
-  AddGet(app, context);
-  AddSimulate(app, context);
-  AddVersion(app, context);
+  AddCommands(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -3,10 +3,12 @@
 #include <signal.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "apiserver/simulator.h"
 #include "tests/tools/process.h"
 
 namespace larder {
@@ -35,37 +37,59 @@ std::vector<std::string> Commands(const std::string& document) {
   return commands;
 }
 
-std::vector<std::string> Words(const std::string& command, const std::string& directory) {
+// The words behind "larder", with what stands for something replaced by it.
+std::vector<std::string> Words(const std::string& command,
+                               const std::map<std::string, std::string>& meanings) {
   std::vector<std::string> words;
   std::istringstream in(command);
-  for (std::string word; in >> word;) words.push_back(word == "DIR" ? directory : word);
+  for (std::string word; in >> word;) {
+    const auto meaning = meanings.find(word);
+    words.push_back(meaning == meanings.end() ? word : meaning->second);
+  }
   words.erase(words.begin());
   return words;
+}
+
+void RunAll(const std::string& document, size_t at_least,
+            const std::map<std::string, std::string>& meanings) {
+  const auto commands = Commands(ReadSource(document));
+  ASSERT_GE(commands.size(), at_least);
+  for (const std::string& command : commands) {
+    RunOptions options;
+    if (command.find(" simulate ") != std::string::npos ||
+        command.find(" serve ") != std::string::npos) {
+      options.signal = SIGINT;
+      // The URL is printed when it is ready.
+      options.stop_when = [](const std::string& out) { return !out.empty(); };
+    }
+    const Outcome outcome = RunLarder(Words(command, meanings), options);
+    EXPECT_EQ(outcome.exit_code, 0) << command << "\n" << outcome.err;
+  }
 }
 
 TEST(DocsTest, CommandsInTheReadmeWork) {
   const ScratchDirectory scratch;
   const std::string store = scratch / "store";
   ASSERT_EQ(RunLarder({"demo", "--objects", "200", "--json", "--store", store}).exit_code, 0);
-  const auto commands = Commands(ReadSource("README.md"));
-  ASSERT_GE(commands.size(), 4u);
-  for (const std::string& command : commands) {
-    RunOptions options;
-    if (command.find(" simulate ") != std::string::npos) {
-      options.signal = SIGINT;
-      options.signal_after = std::chrono::milliseconds(700);
-    }
-    std::vector<std::string> words = Words(command, store);
-    for (std::string& word : words) {
-      if (word == "20000") word = "300";  // the same, sooner
-    }
-    const Outcome outcome = RunLarder(words, options);
-    EXPECT_EQ(outcome.exit_code, 0) << command << "\n" << outcome.err;
+  // The same, sooner.
+  RunAll("README.md", 4, {{"DIR", store}, {"20000", "300"}});
+}
+
+TEST(DocsTest, CommandsInTheCommandsOwnPageWork) {
+  const ScratchDirectory scratch;
+  auto simulator = apiserver::Simulator::Start({});
+  ASSERT_TRUE(simulator);
+  ASSERT_TRUE((*simulator)->Load(100));
+  std::map<std::string, std::string> meanings = {{"DIR", scratch / "store"},
+                                                 {"URL", (*simulator)->Url()}};
+  for (const char* file : {"copy", "report.html", "pods.jsonl.zst"}) {
+    meanings[file] = scratch / file;
   }
+  RunAll("docs/cli.md", 20, meanings);
 }
 
 TEST(DocsTest, ControllerInTheReadmeIsTheOneThatIsCompiled) {
-  const std::string example = ReadSource("examples/minimal_controller.cc");
+  const std::string example = ReadSource("examples/pod_watcher.cc");
   const std::string mark = "// [readme]\n";
   const size_t begin = example.find(mark) + mark.size();
   const std::string shown = example.substr(begin, example.find(mark, begin) - begin);

@@ -1,80 +1,200 @@
-// `larder get` on a small store.
+// `larder get`, `describe`, `tree` and `history` on a small store.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
-#include "storage/store.h"
-#include "tests/tools/process.h"
+#include "tests/tools/sample_store.h"
 
 namespace larder {
 namespace {
 
 class GetTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    auto store = Store::Open({.path = Path()});
-    ASSERT_TRUE(store) << store.error().ToString();
-    CollectionSpec spec;
-    spec.cluster_uid = "c";
-    spec.resource = *LookupResource("pods");
-    const auto pods = (*store)->OpenCollection(spec);
-    ASSERT_TRUE(pods);
-    Transaction transaction = (*store)->Begin();
-    for (const std::string name : {"web-0", "web-1", "db-0"}) {
-      const auto object = Object::Parse(
-          R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
-          R"(","namespace":"shop","uid":"u","resourceVersion":"7","labels":{"app":")" +
-          name.substr(0, name.find('-')) + R"("}},"spec":{"nodeName":"n1"}})");
-      ASSERT_TRUE(object);
-      transaction.PutObject(pods->id, *(*store)->Encode(pods->id, **object));
-    }
-    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
-  }
+  void SetUp() override { FillSampleStore(Path()); }
   std::string Path() const { return scratch_ / "store"; }
+  Outcome Run(std::vector<std::string> words) const {
+    words.insert(words.end(), {"--store", Path()});
+    return RunLarder(words);
+  }
 
   ScratchDirectory scratch_;
 };
 
 TEST_F(GetTest, SelectsByNamespaceLabelsAndFields) {
-  const Outcome web =
-      RunLarder({"get", "po", "--store", Path(), "-n", "shop", "-l", "app=web", "-o", "name"});
+  const Outcome web = Run({"get", "po", "-n", "shop", "-l", "app=web", "-o", "name"});
   EXPECT_EQ(web.exit_code, 0) << web.err;
-  EXPECT_NE(web.out.find("web-0"), std::string::npos);
-  EXPECT_EQ(web.out.find("db-0"), std::string::npos);
-  const Outcome none =
-      RunLarder({"get", "po", "--store", Path(), "-A", "--field-selector", "spec.nodeName=n2"});
+  EXPECT_EQ(web.out, "pod/web-0\npod/web-1\n");
+  const Outcome none = Run({"get", "po", "-A", "--field-selector", "spec.nodeName=n2"});
   EXPECT_EQ(none.exit_code, 0);
+  EXPECT_EQ(none.out, "");
   EXPECT_NE(none.err.find("No resources found"), std::string::npos);
 }
 
-TEST_F(GetTest, PrintsWhatTheServerSent) {
-  const Outcome one =
-      RunLarder({"get", "pod", "db-0", "--store", Path(), "-n", "shop", "-o", "json"});
+TEST_F(GetTest, TablesLookLikeKubectls) {
+  const Outcome pods = Run({"get", "pods", "-n", "shop"});
+  ASSERT_EQ(pods.exit_code, 0) << pods.err;
+  EXPECT_EQ(pods.out.substr(0, pods.out.find('\n')), "NAME    READY   STATUS    RESTARTS   AGE");
+  EXPECT_NE(pods.out.find("\ndb-0    1/1     Running   2          "), std::string::npos)
+      << pods.out;
+  const Outcome wide = Run({"get", "pods", "-A", "-o", "wide", "--show-labels", "-L", "app"});
+  EXPECT_NE(wide.out.find("NAMESPACE   NAME"), std::string::npos) << wide.out;
+  EXPECT_NE(wide.out.find("NOMINATED NODE"), std::string::npos);
+  EXPECT_NE(wide.out.find("app=db"), std::string::npos);
+  const Outcome nodes = Run({"get", "no", "--no-headers"});
+  EXPECT_EQ(nodes.out.substr(0, 21), "n1    Ready   worker ") << nodes.out;
+}
+
+TEST_F(GetTest, SeveralResourcesInOneCall) {
+  const Outcome both = Run({"get", "deploy,rs", "-n", "shop"});
+  ASSERT_EQ(both.exit_code, 0) << both.err;
+  EXPECT_NE(both.out.find("deployment.apps/web   2/2"), std::string::npos) << both.out;
+  EXPECT_NE(both.out.find("\n\nNAME"), std::string::npos);
+  EXPECT_NE(both.out.find("replicaset.apps/web-1"), std::string::npos);
+  const Outcome named = Run({"get", "pod/web-0", "deploy/web", "-n", "shop", "-o", "name"});
+  EXPECT_EQ(named.out, "pod/web-0\ndeployment.apps/web\n") << named.err;
+  EXPECT_EQ(Run({"get", "all", "-n", "shop", "-o", "name"}).out.find("pod/db-0"), 0u);
+}
+
+TEST_F(GetTest, CustomKindsHaveTheirPrinterColumns) {
+  for (const char* name : {"widgets", "wd", "Widget", "widgets.example.com"}) {
+    const Outcome widgets = Run({"get", name, "-n", "shop"});
+    ASSERT_EQ(widgets.exit_code, 0) << name << widgets.err;
+    EXPECT_EQ(widgets.out, "NAME    SIZE\nsmall   3\n") << name;
+  }
+  EXPECT_NE(Run({"get", "wd", "-A", "-o", "wide"}).out.find("red"), std::string::npos);
+}
+
+TEST_F(GetTest, PrintsDocuments) {
+  const Outcome one = Run({"get", "pod", "db-0", "-n", "shop", "-o", "json"});
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const Json json = Json::parse(one.out, nullptr, false);
   EXPECT_EQ(json["metadata"]["labels"]["app"], "db");
+  EXPECT_FALSE(json["metadata"].contains("managedFields"));
+  const Outcome list = Run({"get", "pods", "-n", "shop", "-o", "json"});
+  const Json items = Json::parse(list.out, nullptr, false);
+  ASSERT_FALSE(items.is_discarded()) << list.out;
+  EXPECT_EQ(items["kind"], "List");
+  EXPECT_EQ(items["items"].size(), 3u);
+  const Outcome empty = Run({"get", "pods", "-n", "none", "-o", "json"});
+  EXPECT_EQ(Json::parse(empty.out, nullptr, false)["items"].size(), 0u) << empty.out;
+  const Outcome yaml =
+      Run({"get", "pod/db-0", "-n", "shop", "-o", "yaml", "--show-managed-fields"});
+  EXPECT_NE(yaml.out.find("  resourceVersion: \"7\"\n"), std::string::npos) << yaml.out;
+  EXPECT_NE(yaml.out.find("    manager: kubelet\n"), std::string::npos) << yaml.out;
+  const Outcome lines = Run({"get", "pods", "-A", "-o", "jsonl"});
+  EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 3);
+}
+
+TEST_F(GetTest, PathsAndColumnsOfOnesOwn) {
+  EXPECT_EQ(Run({"get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.name}"}).out,
+            "db-0 web-0 web-1");
+  EXPECT_EQ(Run({"get", "pods", "-A", "-o",
+                 "jsonpath={range .items[?(@.metadata.labels.app==\"web\")]}{.metadata.name}"
+                 "{\"\\n\"}{end}"})
+                .out,
+            "web-0\nweb-1\n");
+  EXPECT_EQ(Run({"get", "pods", "-A", "-o",
+                 "custom-columns=N:.metadata.name,IMG:spec.containers[*].image,X:.nothing"})
+                .out,
+            "N       IMG     X\ndb-0    img:1   <none>\nweb-0   img:1   <none>\n"
+            "web-1   img:1   <none>\n");
+  const Outcome bad = Run({"get", "pods", "-A", "-o", "jsonpath={.items[}"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_NE(bad.err.find("jsonpath"), std::string::npos);
+}
+
+TEST_F(GetTest, SortsLimitsAndExplains) {
+  EXPECT_EQ(
+      Run({"get", "pods", "-A", "--sort-by", ".metadata.labels.app", "-o", "name", "--limit", "1"})
+          .out,
+      "pod/db-0\n");
+  EXPECT_EQ(Run({"get", "pods", "-A", "--index", "node=n1", "-o", "name"}).out,
+            "pod/db-0\npod/web-0\npod/web-1\n");
+  EXPECT_NE(Run({"get", "pods", "-A", "-l", "app=web", "--explain"}).out.find("index app = web"),
+            std::string::npos);
+  EXPECT_NE(Run({"get", "pods", "-n", "shop", "--explain"}).out.find("scan of namespace shop"),
+            std::string::npos);
 }
 
 TEST_F(GetTest, WorksBesideALiveOwner) {
   const auto owner = Store::Open({.path = Path()});
   ASSERT_TRUE(owner);
-  const Outcome all = RunLarder({"get", "pods", "--store", Path(), "-A"});
+  const Outcome all = Run({"get", "pods", "-A"});
   EXPECT_EQ(all.exit_code, 0) << all.err;
   EXPECT_NE(all.out.find("web-1"), std::string::npos);
+}
+
+TEST_F(GetTest, WatchShowsWhatTheOwnerCommits) {
+  const auto owner = Store::Open({.path = Path()});
+  ASSERT_TRUE(owner);
+  RunOptions options;
+  options.signal = SIGINT;
+  options.stop_when = [&](const std::string& out) {
+    return out.find("new-0") != std::string::npos && out.find("Failed") != std::string::npos;
+  };
+  std::jthread changes([&](const std::stop_token& stop) {
+    for (int version = 100; !stop.stop_requested(); ++version) {
+      PutPod(**owner, "new-0", "Running", std::to_string(version));
+      PutPod(**owner, "db-0", "Failed", std::to_string(++version));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  const Outcome watch = RunLarder({"get", "pods", "-n", "shop", "-w", "--store", Path()}, options);
+  EXPECT_EQ(watch.exit_code, 0) << watch.err;
+  EXPECT_NE(watch.out.find("new-0"), std::string::npos) << watch.out;
 }
 
 TEST_F(GetTest, BadInputIsOneClearSentence) {
   const Outcome missing = RunLarder({"get", "pods", "--store", scratch_ / "nothing", "-A"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_NE(missing.err.find("no store at"), std::string::npos) << missing.err;
-  const Outcome selector = RunLarder({"get", "pods", "--store", Path(), "-l", "a=b=c"});
+  const Outcome selector = Run({"get", "pods", "-l", "a=b=c"});
   EXPECT_EQ(selector.exit_code, 2);
   EXPECT_NE(selector.err.find("a=b=c"), std::string::npos) << selector.err;
+  const Outcome resource = Run({"get", "gadgets"});
+  EXPECT_EQ(resource.exit_code, 1);
+  EXPECT_NE(resource.err.find("it has customresourcedefinitions"), std::string::npos);
+  const Outcome name = Run({"get", "pod", "nobody", "-n", "shop"});
+  EXPECT_EQ(name.exit_code, 1);
+  EXPECT_NE(name.err.find("pods \"nobody\" not found"), std::string::npos) << name.err;
+  ::mkdir((scratch_ / "other").c_str(), 0700);
+  std::ofstream(scratch_ / "other/file") << "x";
+  const Outcome other = RunLarder({"get", "pods", "--store", scratch_ / "other"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("is not a larder store"), std::string::npos) << other.err;
   ::chmod(Path().c_str(), 0755);
-  const Outcome open = RunLarder({"get", "pods", "--store", Path(), "-A"});
+  const Outcome open = Run({"get", "pods", "-A"});
   EXPECT_EQ(open.exit_code, 3);
   EXPECT_NE(open.err.find("chmod 700"), std::string::npos) << open.err;
+}
+
+TEST_F(GetTest, AReaderThatLeavesEarlyIsNoError) {
+  const auto store = Store::Open({.path = Path()});
+  for (int i = 0; i < 300; ++i) PutPod(**store, "p-" + std::to_string(i), "Running", "9");
+  const Outcome cut =
+      RunLarder({"get", "pods", "-A", "-o", "yaml", "--store", Path()}, {.close_stdout_after = 10});
+  EXPECT_EQ(cut.exit_code, 0) << cut.err;
+  EXPECT_EQ(cut.err, "");
+}
+
+TEST_F(GetTest, DescribeTreeAndHistory) {
+  const Outcome pod = Run({"describe", "pod", "web-0", "-n", "shop"});
+  ASSERT_EQ(pod.exit_code, 0) << pod.err;
+  EXPECT_NE(pod.out.find("Controlled By:       ReplicaSet/web-1"), std::string::npos) << pod.out;
+  EXPECT_NE(pod.out.find("it fell over"), std::string::npos);
+  const Outcome tree = Run({"tree", "deploy/web", "-n", "shop"});
+  ASSERT_EQ(tree.exit_code, 0) << tree.err;
+  EXPECT_NE(tree.out.find("\n└─ReplicaSet/web-1"), std::string::npos) << tree.out;
+  EXPECT_NE(tree.out.find("\n  ├─Pod/web-0"), std::string::npos) << tree.out;
+  const Outcome history = Run({"history", "pod/web-0", "-n", "shop"});
+  ASSERT_EQ(history.exit_code, 0) << history.err;
+  EXPECT_NE(history.out.find("written /status"), std::string::npos) << history.out;
+  EXPECT_NE(history.out.find("event BackOff"), std::string::npos);
+  EXPECT_EQ(Run({"history", "pod/none", "-n", "shop"}).exit_code, 1);
 }
 
 }  // namespace

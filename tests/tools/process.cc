@@ -19,33 +19,63 @@ ScratchDirectory::ScratchDirectory() {
 
 ScratchDirectory::~ScratchDirectory() { std::filesystem::remove_all(path_); }
 
-Outcome RunLarder(const std::vector<std::string>& arguments, const RunOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  int out[2], err[2];
-  EXPECT_EQ(::pipe2(out, O_CLOEXEC), 0);
-  EXPECT_EQ(::pipe2(err, O_CLOEXEC), 0);
-  std::vector<std::string> words = {LARDER_COMMAND};
+namespace {
+
+pid_t Spawn(const std::vector<std::string>& arguments, const RunOptions& options, int in, int out,
+            int err) {
+  const std::string program = options.program.empty() ? LARDER_COMMAND : options.program;
+  std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> environment = options.environment;
   const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::dup2(out[1], STDOUT_FILENO);
-    ::dup2(err[1], STDERR_FILENO);
-    ::execv(LARDER_COMMAND, argv.data());
-    ::_exit(127);
+  if (pid != 0) return pid;
+  for (std::string& variable : environment) ::putenv(variable.data());
+  if (in >= 0) ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  ::execvp(program.c_str(), argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+Outcome RunLarder(const std::vector<std::string>& arguments, const RunOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  int out[2], err[2], in[2] = {-1, -1};
+  EXPECT_EQ(::pipe2(out, O_CLOEXEC), 0);
+  EXPECT_EQ(::pipe2(err, O_CLOEXEC), 0);
+  if (!options.input.empty()) {
+    EXPECT_EQ(::pipe2(in, O_CLOEXEC), 0);
   }
+  const pid_t pid = Spawn(arguments, options, in[0], out[1], err[1]);
   ::close(out[1]);
   ::close(err[1]);
+  if (in[0] >= 0) {
+    ::close(in[0]);
+    EXPECT_GE(::write(in[1], options.input.data(), options.input.size()), 0);
+    ::close(in[1]);
+  }
   Outcome outcome;
   const auto begin = Clock::now();
   Clock::time_point signalled;
   bool sent = false;
   pollfd ends[2] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
   int open = 2;
+  const auto due = [&] {
+    if (options.signal == 0 || sent) return false;
+    if (!options.stop_when) return Clock::now() - begin >= options.signal_after;
+    return options.stop_when(outcome.out) || Clock::now() - begin > std::chrono::seconds(30);
+  };
+  const auto close_end = [&](int i) {
+    ::close(ends[i].fd);
+    ends[i].fd = -1;
+    --open;
+  };
   while (open > 0) {
-    if (options.signal != 0 && !sent && Clock::now() - begin >= options.signal_after) {
+    if (due()) {
       ::kill(pid, options.signal);
       signalled = Clock::now();
       sent = true;
@@ -57,10 +87,12 @@ Outcome RunLarder(const std::vector<std::string>& arguments, const RunOptions& o
       const ssize_t size = ::read(ends[i].fd, chunk, sizeof chunk);
       if (size > 0) {
         (i == 0 ? outcome.out : outcome.err).append(chunk, static_cast<size_t>(size));
+        if (i == 0 && options.close_stdout_after != 0 &&
+            outcome.out.size() >= options.close_stdout_after) {
+          close_end(0);
+        }
       } else {
-        ::close(ends[i].fd);
-        ends[i].fd = -1;
-        --open;
+        close_end(i);
       }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,15 @@ struct RunOptions {
   // Send this signal after `signal_after`; 0: none.
   int signal = 0;
   std::chrono::milliseconds signal_after{0};
+  // Or as soon as what it printed makes this true (after 30 s in any case).
+  std::function<bool(const std::string& out)> stop_when{};
+  // Stop reading its output after so many bytes; 0: read all.
+  size_t close_stdout_after = 0;
+  // What it reads; added to the environment: "NAME=value".
+  std::string input{};
+  std::vector<std::string> environment{};
+  // Another program instead of larder.
+  std::string program{};
 };
 
 Outcome RunLarder(const std::vector<std::string>& arguments, const RunOptions& options = {});

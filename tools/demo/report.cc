@@ -80,9 +80,8 @@ std::string Report::ToTable() const {
   out += fmt::format("  Deleted while it was dead: {}; delivered after the restart: {}.\n",
                      Thousands(deleted_while_down), Thousands(deletes_delivered));
   out += fmt::format("  Lost: {}.\n\n", Thousands(lost));
-  out +=
-      fmt::format("  The store is at {}. Look inside:\n    larder get pods --store {} -n default\n",
-                  store, store);
+  out += fmt::format("  The store is at {}. Look inside:\n    larder stats --store {}\n", store,
+                     store);
   out += fmt::format("    larder get pods --store {} -A --limit 5\n", store);
   return out;
 }

@@ -1,0 +1,229 @@
+// The commands that look after a store: figures, verification, snapshots, queues, indexes, files.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apiserver/simulator.h"
+#include "tests/tools/sample_store.h"
+
+namespace larder {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { FillSampleStore(Path()); }
+  std::string Path() const { return scratch_ / "store"; }
+  Outcome Run(std::vector<std::string> words) const {
+    words.insert(words.end(), {"--store", Path()});
+    return RunLarder(words);
+  }
+  Json RunJson(std::vector<std::string> words) const {
+    words.emplace_back("--json");
+    const Outcome outcome = Run(words);
+    const Json json = Json::parse(outcome.out, nullptr, false);
+    EXPECT_FALSE(json.is_discarded()) << outcome.out << outcome.err;
+    return json;
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(CommandsTest, CollectionsAndStats) {
+  const Json collections = RunJson({"collections"});
+  EXPECT_EQ(collections.size(), 8u);
+  EXPECT_EQ(collections[0]["resource"], "pods");
+  EXPECT_EQ(collections[0]["state"], "synced");
+  const Json stats = RunJson({"stats"});
+  EXPECT_EQ(stats["collections"][0]["objects"], 3);
+  EXPECT_GT(stats["collections"][0]["jsonBytes"], stats["collections"][0]["objects"]);
+  EXPECT_EQ(stats["families"].size(), 5u);
+  EXPECT_EQ(stats["queues"][0]["dead"], 1);
+  const Outcome text = Run({"stats"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("disk: "), std::string::npos) << text.out;
+}
+
+TEST_F(CommandsTest, VerifySaysThatAllIsSound) {
+  const Outcome sound = Run({"verify"});
+  EXPECT_EQ(sound.exit_code, 0) << sound.out;
+  EXPECT_NE(sound.out.find("all sound"), std::string::npos);
+  EXPECT_EQ(RunJson({"verify"})["objects"], 10);
+}
+
+TEST_F(CommandsTest, VerifyNamesDamageAndRepairKeepsTheRest) {
+  ASSERT_EQ(Run({"compact"}).exit_code, 0);
+  // One byte in the middle of the largest table.
+  fs::path largest;
+  for (const auto& entry : fs::directory_iterator(Path())) {
+    if (entry.path().extension() == ".sst" &&
+        (largest.empty() || entry.file_size() > fs::file_size(largest))) {
+      largest = entry.path();
+    }
+  }
+  ASSERT_FALSE(largest.empty());
+  {
+    std::fstream file(largest, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(60);
+    const char byte = static_cast<char>(file.get() ^ 0x20);
+    file.seekp(60);
+    file.put(byte);
+  }
+  const Outcome damaged = Run({"verify"});
+  EXPECT_EQ(damaged.exit_code, 1) << damaged.out << damaged.err;
+  EXPECT_NE((damaged.out + damaged.err).find("--repair"), std::string::npos)
+      << damaged.out << damaged.err;
+  const Outcome repaired = Run({"verify", "--repair"});
+  EXPECT_EQ(repaired.exit_code, 0) << repaired.out << repaired.err;
+  EXPECT_NE(repaired.out.find("kept "), std::string::npos) << repaired.out;
+  EXPECT_EQ(Run({"verify"}).exit_code, 0);
+}
+
+TEST_F(CommandsTest, SnapshotsAreMadeReadRestoredAndRemoved) {
+  ASSERT_EQ(Run({"snapshot", "create", "before"}).exit_code, 0);
+  {
+    const auto store = Store::Open({.path = Path()});
+    DeletePod(**store, "db-0", "20");
+    PutPod(**store, "web-0", "Failed", "21");
+    PutPod(**store, "new-0", "Running", "22");
+  }
+  EXPECT_EQ(RunJson({"snapshot", "ls"})[0]["name"], "before");
+  const std::string snapshot = Path() + "/snapshots/before";
+  EXPECT_NE(RunLarder({"get", "pods", "-A", "--store", snapshot}).out.find("db-0"),
+            std::string::npos);
+  const Outcome diff = RunLarder({"diff", snapshot, Path()});
+  EXPECT_EQ(diff.exit_code, 1) << diff.err;
+  EXPECT_NE(
+      diff.out.find("pods                                                 1         1         1"),
+      std::string::npos)
+      << diff.out;
+  EXPECT_NE(diff.out.find("- pods shop/db-0"), std::string::npos);
+  EXPECT_NE(diff.out.find("+ pods shop/new-0"), std::string::npos);
+  EXPECT_NE(diff.out.find("status.phase: \"Running\" -> \"Failed\""), std::string::npos);
+  EXPECT_EQ(RunLarder({"diff", Path(), Path()}).exit_code, 0);
+  ASSERT_EQ(Run({"snapshot", "restore", "before"}).exit_code, 0);
+  EXPECT_EQ(RunLarder({"diff", snapshot, Path()}).exit_code, 0);
+  EXPECT_EQ(Run({"snapshot", "rm", "before"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"snapshot", "ls"}).size(), 0u);
+  EXPECT_EQ(Run({"snapshot", "restore", "before"}).exit_code, 1);
+}
+
+TEST_F(CommandsTest, WhatNeedsTheStoreToItselfSaysSo) {
+  const auto owner = Store::Open({.path = Path()});
+  ASSERT_TRUE(owner);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"compact"},
+                                                {"snapshot", "create", "x"},
+                                                {"queue", "requeue", "pods", "--all"},
+                                                {"index", "rebuild", "pods", "node"}}) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 3) << words[0];
+    EXPECT_NE(outcome.err.find("needs the store to itself"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("pid " + std::to_string(::getpid())), std::string::npos)
+        << outcome.err;
+  }
+  for (const char* word : {"stats", "verify", "collections"}) {
+    EXPECT_EQ(Run({word}).exit_code, 0) << word;
+  }
+}
+
+TEST_F(CommandsTest, QueuesAreShownAndChanged) {
+  const Json queues = RunJson({"queue", "ls"});
+  EXPECT_EQ(queues[0]["ready"], 1);
+  EXPECT_EQ(queues[0]["delayed"], 1);
+  EXPECT_EQ(queues[0]["dead"], 1);
+  const Outcome show = Run({"queue", "show", "pods", "--dead"});
+  EXPECT_NE(show.out.find("the database is on fire"), std::string::npos) << show.out;
+  EXPECT_EQ(show.out.find("web-0"), std::string::npos);
+  EXPECT_EQ(Run({"queue", "show", "nothing"}).exit_code, 1);
+  EXPECT_EQ(Run({"queue", "requeue", "pods", "shop/web-0"}).exit_code, 1);  // is not dead
+  EXPECT_EQ(Run({"queue", "requeue", "pods", "shop/db-0"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"queue", "ls"})[0]["ready"], 2);
+  EXPECT_EQ(Run({"queue", "drain", "pods"}).exit_code, 2);
+  EXPECT_EQ(Run({"queue", "drain", "pods", "--all"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"queue", "ls"}).size(), 0u);
+}
+
+TEST_F(CommandsTest, IndexesAreShownAndBuiltAnew) {
+  EXPECT_EQ(RunJson({"index", "ls"}).size(), 2u);
+  const Json values = RunJson({"index", "values", "po", "app"});
+  EXPECT_EQ(values, Json::parse(R"([{"value":"db","objects":1},{"value":"web","objects":2}])"));
+  EXPECT_EQ(Run({"index", "get", "po", "app", "web", "--keys"}).out, "shop/web-0\nshop/web-1\n");
+  EXPECT_NE(Run({"index", "get", "po", "app", "db"}).out.find("db-0"), std::string::npos);
+  const Outcome rebuilt = Run({"index", "rebuild", "pods", "node"});
+  EXPECT_EQ(rebuilt.exit_code, 0) << rebuilt.err;
+  EXPECT_EQ(RunJson({"index", "values", "pods", "node"})[0]["objects"], 3);
+  EXPECT_EQ(RunJson({"index", "ls"}).size(), 2u);
+  EXPECT_EQ(Run({"index", "values", "pods", "nothing"}).exit_code, 1);
+}
+
+TEST_F(CommandsTest, ExportAndImportLoseNothing) {
+  for (const char* file : {"all.jsonl", "all.jsonl.zst"}) {
+    const std::string path = scratch_ / file, copy = scratch_ / (std::string(file) + ".store");
+    ASSERT_EQ(Run({"export", "-f", path}).exit_code, 0);
+    const Outcome imported = RunLarder({"import", "-f", path, "--store", copy});
+    ASSERT_EQ(imported.exit_code, 0) << imported.err;
+    EXPECT_EQ(RunLarder({"diff", Path(), copy}).exit_code, 0);
+    const Json collections =
+        Json::parse(RunLarder({"collections", "--json", "--store", copy}).out, nullptr, false);
+    EXPECT_EQ(collections[0]["state"], "synced");
+    EXPECT_EQ(collections[0]["resourceVersion"], "7");
+  }
+  EXPECT_LT(fs::file_size(scratch_ / "all.jsonl.zst"), fs::file_size(scratch_ / "all.jsonl"));
+  const Outcome some = Run({"export", "nodes"});
+  EXPECT_EQ(std::count(some.out.begin(), some.out.end(), '\n'), 3) << some.out;
+}
+
+TEST_F(CommandsTest, ACutExportIsNotTakenForComplete) {
+  const Outcome pods = Run({"export", "pods"});
+  const size_t last = pods.out.rfind('\n', pods.out.size() - 2);
+  const std::string copy = scratch_ / "cut";
+  const Outcome imported =
+      RunLarder({"import", "--store", copy}, {.input = pods.out.substr(0, last + 1)});
+  EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  EXPECT_NE(imported.err.find("ends in the middle"), std::string::npos) << imported.err;
+  const Json collections =
+      Json::parse(RunLarder({"collections", "--json", "--store", copy}).out, nullptr, false);
+  EXPECT_NE(collections[0]["state"], "synced");
+  const Outcome garbage = RunLarder({"import", "--store", copy}, {.input = "garbage\n"});
+  EXPECT_EQ(garbage.exit_code, 2);
+  EXPECT_NE(garbage.err.find("line 1"), std::string::npos) << garbage.err;
+}
+
+TEST_F(CommandsTest, DiffWithTheLiveCluster) {
+  auto simulator = apiserver::Simulator::Start({});
+  ASSERT_TRUE(simulator);
+  ASSERT_TRUE((*simulator)->Load(5));
+  const Outcome diff = RunLarder({"diff", Path(), "--live", "--server", (*simulator)->Url(),
+                                  "--resources", "pods", "--json", "--counts"});
+  EXPECT_EQ(diff.exit_code, 1) << diff.err;
+  const Json json = Json::parse(diff.out, nullptr, false);
+  EXPECT_EQ(json[0]["removed"], 3);
+  EXPECT_EQ(json[0]["added"], 5);
+}
+
+TEST_F(CommandsTest, CompletionAndManualKnowEveryCommand) {
+  const std::string help = RunLarder({"--help"}).out;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome script = RunLarder({"completion", shell});
+    EXPECT_EQ(script.exit_code, 0);
+    EXPECT_NE(script.out.find("snapshot"), std::string::npos);
+    EXPECT_NE(script.out.find("restore"), std::string::npos);
+  }
+  const Outcome completed =
+      RunLarder({"-c", "source <(" LARDER_COMMAND
+                       " completion bash); COMP_WORDS=(larder snapshot re); COMP_CWORD=2; _larder; "
+                       "echo ${COMPREPLY[@]}"},
+                {.program = "/bin/bash"});
+  EXPECT_EQ(completed.out, "restore\n") << completed.err;
+  const Outcome man = RunLarder({"man", "snapshot", "create"});
+  EXPECT_EQ(man.exit_code, 0);
+  EXPECT_NE(man.out.find(".TH larder-snapshot-create 1"), std::string::npos) << man.out;
+  EXPECT_EQ(RunLarder({"man", "nothing"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace larder

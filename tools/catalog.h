@@ -1,0 +1,69 @@
+// What a store holds, by the names that people use for it.
+//
+//   LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(*store));
+//   LARDER_ASSIGN_OR_RETURN(auto found, catalog.Resolve("po,deploy"));   // in this order
+//   ForEachObject(*store, found[0], query, [](const ObjectPtr& pod) { ... return true; });
+//
+// A resource may be stored as several collections (two namespaces, two selectors). One that holds
+// everything is preferred, the newest of several; otherwise all of them count, and an object that
+// is in two is shown once.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "indexer/lister.h"
+#include "storage/store.h"
+
+namespace larder::tools {
+
+struct StoredResource {
+  Resource resource;
+  std::vector<CollectionInfo> collections;
+  ObjectPtr crd;  // of a custom kind, where the store has it
+
+  // "pod", "deployment.apps": what kubectl puts in front of names.
+  std::string NamePrefix() const;
+  bool Complete() const;
+};
+
+class Catalog {
+ public:
+  static Result<Catalog> Read(Store& store);
+
+  // "pods", "po", "deploy,sts", "widgets", "all". kNotFound says what there is instead.
+  Result<std::vector<StoredResource>> Resolve(std::string_view names) const;
+  // For an owner reference. kNotFound: this kind is not stored.
+  Result<StoredResource> ForKind(std::string_view api_version, std::string_view kind) const;
+  const std::vector<CollectionInfo>& collections() const { return collections_; }
+  // One entry for each resource, by name.
+  std::vector<StoredResource> Resources() const;
+
+ private:
+  Result<StoredResource> ResolveOne(std::string_view name) const;
+  StoredResource Gather(const Resource& resource) const;
+  std::string Known() const;
+  bool IsCustomName(const CollectionInfo& info, std::string_view name) const;
+  ObjectPtr CrdOf(const Resource& resource) const;
+
+  std::vector<CollectionInfo> collections_;
+  std::vector<ObjectPtr> crds_;
+};
+
+// Everything that the query selects, in key order.
+Result<void> ForEachObject(Store& store, const StoredResource& resource, const Query& query,
+                           const Store::ObjectVisitor& visit);
+// kNotFound, as kubectl says it.
+Result<ObjectPtr> GetObject(const Store& store, const StoredResource& resource,
+                            const ObjectKey& key);
+
+// "pods" and then names, or "pod/web-0 deploy/web": what get, describe and tree take.
+struct NamedObject {
+  std::string resource;
+  std::string name;  // empty: all
+};
+Result<std::vector<NamedObject>> ParseNames(const std::vector<std::string>& words);
+
+}  // namespace larder::tools

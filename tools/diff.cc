@@ -1,0 +1,253 @@
+// `larder diff A B`: two stores or snapshots, or a store and the live cluster. Counts first, then
+// every object, then every field.
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "client/api_client.h"
+#include "tools/catalog.h"
+#include "tools/command.h"
+#include "tools/follower.h"
+#include "tools/object_diff.h"
+#include "tools/output.h"
+#include "tools/server_access.h"
+#include "tools/store_access.h"
+#include "tools/table_writer.h"
+
+namespace larder::tools {
+namespace {
+
+struct DiffArguments {
+  StoreArguments first;
+  StoreArguments second;
+  bool live = false;
+  ServerArguments server;
+  std::string resources;
+  bool counts = false;
+  bool json = false;
+};
+
+// An object that is not the same on both sides; null where it is not there.
+struct Difference {
+  ObjectKey key;
+  ObjectPtr before;
+  ObjectPtr now;
+};
+
+struct ResourceDiff {
+  std::string resource;
+  uint64_t added = 0, removed = 0, changed = 0;
+  std::vector<Difference> differences;
+
+  void Add(Difference difference) {
+    ++(!difference.before ? added : !difference.now ? removed : changed);
+    differences.push_back(std::move(difference));
+  }
+};
+
+Result<ResourceDiff> CompareStores(const Store& first, const StoredResource& a, const Store& second,
+                                   const StoredResource& b) {
+  ResourceDiff out;
+  out.resource = a.resource.ToString();
+  const CollectionId in_first = a.collections.empty() ? 0 : a.collections.front().id;
+  const CollectionId in_second = b.collections.empty() ? 0 : b.collections.front().id;
+  LARDER_ASSIGN_OR_RETURN(const auto keys, CompareHeads(first, in_first, second, in_second));
+  for (const KeyDifference& key : keys) {
+    Difference difference{key.key, nullptr, nullptr};
+    if (key.before) {
+      LARDER_ASSIGN_OR_RETURN(difference.before, first.Get(in_first, key.key));
+    }
+    if (key.now) {
+      LARDER_ASSIGN_OR_RETURN(difference.now, second.Get(in_second, key.key));
+    }
+    out.Add(std::move(difference));
+  }
+  return out;
+}
+
+// The cluster is read page by page; only what differs is kept.
+Result<ResourceDiff> CompareLive(const Store& store, const StoredResource& stored,
+                                 ApiClient& client, const std::stop_token& stop) {
+  ResourceDiff out;
+  out.resource = stored.resource.ToString();
+  const CollectionInfo& info = stored.collections.front();
+  std::map<std::string, ObjectHead> known;
+  LARDER_RETURN_IF_ERROR(
+      store.ScanHeads(info.id, {}, [&](const ObjectKey& key, const ObjectHead& head) {
+        known.emplace(key.ToString(), head);
+        return true;
+      }));
+  ListOptions list;
+  list.ns = info.spec.ns;
+  list.label_selector = info.spec.label_selector;
+  list.field_selector = info.spec.field_selector;
+  list.limit = 500;
+  do {
+    LARDER_ASSIGN_OR_RETURN(const ListPage page, client.List(info.spec.resource, list, stop));
+    for (const ObjectPtr& object : page.items) {
+      const auto head = known.find(object->key().ToString());
+      if (head == known.end()) {
+        out.Add({object->key(), nullptr, object});
+        continue;
+      }
+      const bool same = head->second.uid == object->uid() &&
+                        head->second.resource_version == object->resource_version();
+      known.erase(head);
+      if (same) continue;
+      LARDER_ASSIGN_OR_RETURN(ObjectPtr before, store.Get(info.id, object->key()));
+      out.Add({object->key(), std::move(before), object});
+    }
+    list.continue_token = page.continue_token;
+  } while (!list.continue_token.empty());
+  for (const auto& [text, head] : known) {
+    LARDER_ASSIGN_OR_RETURN(ObjectKey key, ObjectKey::Parse(text));
+    LARDER_ASSIGN_OR_RETURN(ObjectPtr before, store.Get(info.id, key));
+    out.Add({std::move(key), std::move(before), nullptr});
+  }
+  return out;
+}
+
+std::string Shortened(const std::string& text) {
+  constexpr size_t kMost = 120;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+void PrintDetail(const ResourceDiff& diff, bool colour, Output& out) {
+  for (const Difference& difference : diff.differences) {
+    const std::string name = diff.resource + " " + difference.key.ToString() + "\n";
+    if (!difference.before) {
+      out.Write(Paint("+ " + name, Colour::kGreen, colour));
+    } else if (!difference.now) {
+      out.Write(Paint("- " + name, Colour::kRed, colour));
+    } else {
+      out.Write(Paint("~ " + name, Colour::kYellow, colour));
+      for (const FieldChange& field : CompareObjects(*difference.before, *difference.now)) {
+        out.Print("    {}: {} -> {}\n", field.path,
+                  field.before.empty() ? "(none)" : Shortened(field.before),
+                  field.now.empty() ? "(none)" : Shortened(field.now));
+      }
+    }
+    if (out.closed()) return;
+  }
+}
+
+Json ToJson(const ResourceDiff& diff, bool counts) {
+  Json out = {{"resource", diff.resource},
+              {"added", diff.added},
+              {"removed", diff.removed},
+              {"changed", diff.changed}};
+  if (counts) return out;
+  out["objects"] = Json::array();
+  for (const Difference& difference : diff.differences) {
+    Json entry = {{"key", difference.key.ToString()},
+                  {"change", !difference.before ? "added"
+                             : !difference.now  ? "removed"
+                                                : "changed"}};
+    if (difference.before && difference.now) {
+      entry["fields"] = Json::array();
+      for (const FieldChange& field : CompareObjects(*difference.before, *difference.now)) {
+        entry["fields"].push_back(
+            {{"path", field.path}, {"before", field.before}, {"now", field.now}});
+      }
+    }
+    out["objects"].push_back(std::move(entry));
+  }
+  return out;
+}
+
+int Print(const std::vector<ResourceDiff>& diffs, const DiffArguments& arguments) {
+  Output& out = Stdout();
+  bool same = true;
+  for (const ResourceDiff& diff : diffs) same = same && diff.differences.empty();
+  if (arguments.json) {
+    Json list = Json::array();
+    for (const ResourceDiff& diff : diffs) list.push_back(ToJson(diff, arguments.counts));
+    out.Write(list.dump(2) + "\n");
+  } else {
+    TableWriter table({"RESOURCE", "ADDED", "REMOVED", "CHANGED"});
+    for (const size_t column : {1, 2, 3}) table.AlignRight(column);
+    for (const ResourceDiff& diff : diffs) {
+      table.Add({diff.resource, HumanCount(diff.added), HumanCount(diff.removed),
+                 HumanCount(diff.changed)});
+    }
+    table.Flush(out);
+    if (!same && !arguments.counts) out.Write("\n");
+    for (const ResourceDiff& diff : diffs) {
+      if (!arguments.counts) PrintDetail(diff, UseColour(STDOUT_FILENO), out);
+    }
+  }
+  out.Flush();
+  return same ? kOk : kBadResult;
+}
+
+Result<std::vector<StoredResource>> ResourcesOf(Store& store, const std::string& names) {
+  LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(store));
+  if (names.empty()) return catalog.Resources();
+  return catalog.Resolve(names);
+}
+
+Result<int> RunLive(const DiffArguments& arguments, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.first));
+  LARDER_ASSIGN_OR_RETURN(const auto resources, ResourcesOf(*store, arguments.resources));
+  LARDER_ASSIGN_OR_RETURN(const auto transport, Connect(arguments.server));
+  ApiClient client(*transport);
+  std::vector<ResourceDiff> diffs;
+  for (const StoredResource& resource : resources) {
+    LARDER_ASSIGN_OR_RETURN(ResourceDiff diff, CompareLive(*store, resource, client, stop));
+    diffs.push_back(std::move(diff));
+  }
+  return Print(diffs, arguments);
+}
+
+Result<int> Run(const DiffArguments& arguments, const std::stop_token& stop) {
+  if (arguments.live) return RunLive(arguments, stop);
+  if (arguments.second.path.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "with what? Name a second store or snapshot, or give --live");
+  }
+  LARDER_ASSIGN_OR_RETURN(const auto first, OpenReader(arguments.first));
+  LARDER_ASSIGN_OR_RETURN(const auto second, OpenReader(arguments.second));
+  // A resource that only one of them has is compared with nothing.
+  std::map<std::string, std::pair<StoredResource, StoredResource>> pairs;
+  LARDER_ASSIGN_OR_RETURN(const auto a, ResourcesOf(*first, arguments.resources));
+  LARDER_ASSIGN_OR_RETURN(const auto b, ResourcesOf(*second, arguments.resources));
+  for (const StoredResource& resource : a) pairs[resource.resource.ToString()].first = resource;
+  for (const StoredResource& resource : b) pairs[resource.resource.ToString()].second = resource;
+  std::vector<ResourceDiff> diffs;
+  for (const auto& [name, pair] : pairs) {
+    LARDER_ASSIGN_OR_RETURN(ResourceDiff diff,
+                            CompareStores(*first, pair.first, *second, pair.second));
+    diff.resource = name;
+    diffs.push_back(std::move(diff));
+  }
+  return Print(diffs, arguments);
+}
+
+}  // namespace
+
+void AddDiff(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<DiffArguments>();
+  CLI::App* command = app.add_subcommand(
+      "diff", "Compare two stores or snapshots, or a store and the live cluster; 1: they differ");
+  command->add_option("first", arguments->first.path, "A store's or snapshot's directory")
+      ->required();
+  command->add_option("second", arguments->second.path, "Another one");
+  command->add_flag("--live", arguments->live, "Compare with the cluster instead");
+  AddServerOptions(command, arguments->server);
+  command->add_option("--resources", arguments->resources, "Only these: pods,deploy");
+  command
+      ->add_option("--encryption-key-file", arguments->first.key_file,
+                   "Keys of what is stored encrypted")
+      ->envname("LARDER_ENCRYPTION_KEY_FILE");
+  command->add_flag("--counts", arguments->counts, "Only how many");
+  command->add_flag("--json", arguments->json, "For scripts");
+  command->callback([arguments, &context] {
+    arguments->second.key_file = arguments->first.key_file;
+    context.exit_code = ExitCode(Run(*arguments, context.stop));
+  });
+}
+
+}  // namespace larder::tools

@@ -1,0 +1,78 @@
+// `larder export`: a store's objects as JSON lines.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/catalog.h"
+#include "tools/command.h"
+#include "tools/export_file.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/store_access.h"
+
+namespace larder::tools {
+namespace {
+
+struct ExportArguments {
+  StoreArguments store;
+  std::string resources;
+  std::string file = "-";
+  bool compress = false;
+};
+
+Result<std::vector<CollectionInfo>> Chosen(Store& store, const std::string& resources) {
+  if (resources.empty()) return store.Collections();
+  LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(store));
+  LARDER_ASSIGN_OR_RETURN(const auto found, catalog.Resolve(resources));
+  std::vector<CollectionInfo> out;
+  for (const StoredResource& resource : found) {
+    out.insert(out.end(), resource.collections.begin(), resource.collections.end());
+  }
+  return out;
+}
+
+Result<int> Run(const ExportArguments& arguments, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
+  LARDER_ASSIGN_OR_RETURN(const auto collections, Chosen(*store, arguments.resources));
+  const bool compress =
+      arguments.compress ||
+      (arguments.file.size() > 4 && arguments.file.substr(arguments.file.size() - 4) == ".zst");
+  LARDER_ASSIGN_OR_RETURN(const auto writer, ExportWriter::Open(arguments.file, compress));
+  Progress progress("exporting", 0);
+  uint64_t total = 0;
+  for (const CollectionInfo& info : collections) {
+    LARDER_RETURN_IF_ERROR(writer->Line(Json{{kCollectionLine, CollectionToJson(info)}}.dump()));
+    uint64_t objects = 0;
+    Result<void> written;
+    LARDER_RETURN_IF_ERROR(store->Scan(info.id, {}, {}, [&](const ObjectPtr& object) {
+      written = writer->Line(OneLine(object->json()));
+      ++objects;
+      progress.Update(++total);
+      return written.has_value() && !stop.stop_requested();
+    }));
+    if (!written) return tl::unexpected(written.error());
+    if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
+    LARDER_RETURN_IF_ERROR(writer->Line(Json{{kEndLine, objects}}.dump()));
+  }
+  LARDER_RETURN_IF_ERROR(writer->Finish());
+  progress.Finish();
+  std::fprintf(stderr, "exported %llu objects of %zu collections\n",
+               static_cast<unsigned long long>(total), collections.size());
+  return kOk;
+}
+
+}  // namespace
+
+void AddExport(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand("export", "Write a store's objects as JSON lines");
+  command->add_option("resource", arguments->resources, "Only these: pods,deploy");
+  AddStoreOptions(command, arguments->store);
+  command->add_option("-f,--file", arguments->file, "Where to; a name in .zst is compressed")
+      ->capture_default_str();
+  command->add_flag("--zstd", arguments->compress, "Compress");
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
+}
+
+}  // namespace larder::tools

@@ -1,0 +1,144 @@
+// `larder import`: what `larder export` wrote, into a store.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "indexer/indexer.h"
+#include "tools/command.h"
+#include "tools/export_file.h"
+#include "tools/progress.h"
+#include "tools/store_access.h"
+
+namespace larder::tools {
+namespace {
+
+struct ImportArguments {
+  StoreArguments store;
+  std::string file = "-";
+};
+
+constexpr size_t kBatch = 500;
+
+class Import {
+ public:
+  Import(Store* store, ExportReader* reader, std::stop_token stop)
+      : store_(store), reader_(reader), stop_(std::move(stop)) {}
+
+  Result<void> Run() {
+    for (;;) {
+      LARDER_ASSIGN_OR_RETURN(const auto line, reader_->Line());
+      if (!line) break;
+      if (stop_.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
+      ++line_number_;
+      LARDER_RETURN_IF_ERROR(Take(*line));
+    }
+    if (indexer_) {
+      LARDER_RETURN_IF_ERROR(Commit());
+      std::fprintf(stderr, "larder: the file ends in the middle of %s: it will be listed anew\n",
+                   info_.spec.ToString().c_str());
+    }
+    return store_->Sync();
+  }
+  uint64_t objects() const { return total_; }
+  size_t collections() const { return collections_; }
+
+ private:
+  Result<void> Take(const std::string& line) {
+    // Objects begin otherwise, and need not be parsed twice.
+    if (line.compare(0, 9, "{\"larder.") != 0) return TakeObject(line);
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_discarded()) return Bad("no JSON");
+    if (json.contains(kCollectionLine)) return Begin(json[kCollectionLine]);
+    if (json.contains(kEndLine)) return End(json[kEndLine]);
+    return Bad("an unknown line");
+  }
+
+  tl::unexpected<Error> Bad(std::string_view what) const {
+    return MakeError(ErrorCode::kInvalidArgument, "line {}: {}", line_number_, what);
+  }
+
+  Result<void> Begin(const Json& json) {
+    if (indexer_) return Bad("a collection begins before the one before it ended");
+    LARDER_ASSIGN_OR_RETURN(info_, CollectionFromJson(json));
+    LARDER_ASSIGN_OR_RETURN(indexer_, Indexer::Open(store_, nullptr, info_.spec, {}));
+    objects_ = 0;
+    ++collections_;
+    return {};
+  }
+
+  Result<void> TakeObject(const std::string& line) {
+    if (!indexer_) return Bad("an object before its collection");
+    auto object = Object::Parse(line, {info_.spec.resource.ApiVersion(), info_.spec.resource.kind});
+    if (!object) return Bad(object.error().message);
+    LARDER_ASSIGN_OR_RETURN(const auto prepared, indexer_->Prepare(**object));
+    if (!writer_) writer_ = indexer_->BeginWrite();
+    LARDER_RETURN_IF_ERROR(writer_->Upsert(*object, prepared, Indexer::Writer::Expect::kAny));
+    ++objects_;
+    progress_.Update(++total_);
+    return ++in_batch_ < kBatch ? Result<void>() : Commit();
+  }
+
+  Result<void> End(const Json& count) {
+    if (!indexer_) return Bad("an end without a collection");
+    if (!count.is_number() || count.get<uint64_t>() != objects_) {
+      return Bad(
+          fmt::format("the collection should have {} objects, but has {}", count.dump(), objects_));
+    }
+    if (!writer_) writer_ = indexer_->BeginWrite();
+    // Complete only now: a half import must not look like a whole one.
+    Cursor cursor = info_.cursor;
+    cursor.epoch = 1;
+    cursor.updated_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+    writer_->SetCursor(cursor);
+    LARDER_RETURN_IF_ERROR(Commit());
+    indexer_.reset();
+    return {};
+  }
+
+  Result<void> Commit() {
+    in_batch_ = 0;
+    if (!writer_) return {};
+    const auto done = writer_->Commit(Durability::kRelaxed);
+    writer_.reset();
+    return done;
+  }
+
+  Store* const store_;
+  ExportReader* const reader_;
+  const std::stop_token stop_;
+  Progress progress_{"importing", 0};
+  CollectionInfo info_;
+  std::unique_ptr<Indexer> indexer_;
+  std::unique_ptr<Indexer::Writer> writer_;
+  uint64_t line_number_ = 0, objects_ = 0, total_ = 0;
+  size_t in_batch_ = 0, collections_ = 0;
+};
+
+Result<int> Run(const ImportArguments& arguments, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const auto reader, ExportReader::Open(arguments.file));
+  StoreOptions options = arguments.store.Options();
+  options.create_if_missing = true;
+  auto store = Store::Open(options);
+  if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments.store, "importing"));
+  Import import(store->get(), reader.get(), stop);
+  LARDER_RETURN_IF_ERROR(import.Run());
+  std::fprintf(stderr, "imported %llu objects of %zu collections\n",
+               static_cast<unsigned long long>(import.objects()), import.collections());
+  return kOk;
+}
+
+}  // namespace
+
+void AddImport(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* command = app.add_subcommand(
+      "import", "Put exported objects into a store; needs the store to itself, and makes it");
+  AddStoreOptions(command, arguments->store);
+  command->add_option("-f,--file", arguments->file, "Where from")->capture_default_str();
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
+}
+
+}  // namespace larder::tools

@@ -1,0 +1,60 @@
+// Where a command's answer goes: stdout, buffered, and deaf to readers that leave early.
+//
+// `larder get pods -A | head` closes the pipe in the middle. That is no error: from then on Write
+// drops what it gets and says so, the command stops reading and ends with 0. Not thread-safe.
+//
+//   Output& out = Stdout();
+//   if (!out.Write("line\n")) return;   // nobody reads any more
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace larder::tools {
+
+class Output {
+ public:
+  explicit Output(int fd) : fd_(fd) {}
+  ~Output() { Flush(); }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  // False: the reader is gone.
+  bool Write(std::string_view text);
+  template <typename... Args>
+  bool Print(fmt::format_string<Args...> format, Args&&... args) {
+    return Write(fmt::format(format, std::forward<Args>(args)...));
+  }
+  bool Flush();
+  bool closed() const { return closed_; }
+  bool IsTerminal() const;
+
+ private:
+  const int fd_;
+  std::string buffer_;
+  bool closed_ = false;
+};
+
+Output& Stdout();
+
+// Colours are for terminals, and not where NO_COLOR is set or TERM is dumb.
+bool UseColour(int fd);
+// Columns of the terminal behind `fd`; 0 where it is none.
+int TerminalWidth(int fd);
+
+// Wraps `text` in a colour where `on`.
+enum class Colour { kRed, kGreen, kYellow, kBold, kDim };
+std::string Paint(std::string_view text, Colour colour, bool on);
+
+// A JSON document without line ends, which can only be white space in it.
+std::string OneLine(std::string_view json);
+
+// "1.5 MB", "12 KB", "7 B".
+std::string HumanBytes(uint64_t bytes);
+// "1,234,567".
+std::string HumanCount(uint64_t count);
+
+}  // namespace larder::tools

@@ -1,0 +1,272 @@
+#include "tools/serve/read_api.h"
+
+#include <nlohmann/json.hpp>
+
+#include "apiserver/api_handler.h"
+#include "apiserver/base64.h"
+#include "apiserver/discovery.h"
+#include "apiserver/list_options.h"
+#include "apiserver/media_type.h"
+#include "tools/serve/openapi.h"
+
+namespace larder::tools {
+namespace {
+
+using apiserver::AnswerJson;
+using apiserver::AnswerStatus;
+using apiserver::ApiResult;
+using apiserver::ApiStatus;
+using apiserver::Parameter;
+
+// How many objects of a list are read at a time.
+constexpr size_t kPage = 500;
+// A book older than this is read again: new collections show by then.
+constexpr std::chrono::seconds kBookAge{2};
+
+ApiStatus StatusOf(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      return apiserver::BadRequestStatus(error.message);
+    case ErrorCode::kGone:
+      return apiserver::ExpiredStatus(error.message);
+    default:
+      return apiserver::InternalStatus(error.message);
+  }
+}
+
+ApiStatus ReadOnlyStatus(const std::string& method) {
+  ApiStatus status;
+  status.code = 405;
+  status.reason = "MethodNotAllowed";
+  status.message = fmt::format(
+      "{} is not allowed: this is a read-only view of a larder store; write to the cluster itself",
+      method);
+  return status;
+}
+
+std::vector<std::string> SplitPath(std::string_view path) {
+  std::vector<std::string> out;
+  while (!path.empty()) {
+    const size_t slash = path.find('/');
+    if (slash != 0) out.emplace_back(path.substr(0, slash));
+    path.remove_prefix(slash == std::string_view::npos ? path.size() : slash + 1);
+  }
+  return out;
+}
+
+std::string VersionDocument() {
+  const Json out = {{"major", "1"},
+                    {"minor", "32"},
+                    {"gitVersion", "v1.32.0+larder"},
+                    {"gitTreeState", "clean"},
+                    {"platform", "linux/amd64"}};
+  return out.dump();
+}
+
+}  // namespace
+
+ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
+                         const Resource& resource) {
+  Query query;
+  query.ns = resource.namespaced ? ns : "";
+  auto labels = LabelSelector::Parse(Parameter(request.params, "labelSelector"));
+  if (!labels) return tl::unexpected(StatusOf(labels.error()));
+  query.labels = *std::move(labels);
+  auto fields = FieldSelector::Parse(Parameter(request.params, "fieldSelector"));
+  if (!fields) return tl::unexpected(StatusOf(fields.error()));
+  query.fields = *std::move(fields);
+  const std::string limit = Parameter(request.params, "limit");
+  if (!limit.empty()) {
+    const long number = std::strtol(limit.c_str(), nullptr, 10);
+    if (number < 0) {
+      return tl::unexpected(apiserver::BadRequestStatus("limit must not be negative"));
+    }
+    query.limit = static_cast<size_t>(number);
+  }
+  const std::string token = Parameter(request.params, "continue");
+  if (!token.empty()) {
+    const auto decoded = apiserver::Base64UrlDecode(token);
+    if (!decoded) return tl::unexpected(apiserver::BadRequestStatus("continue token is malformed"));
+    query.continue_token = *decoded;
+  }
+  return query;
+}
+
+Result<ReadApi::BookPtr> ReadApi::Book() {
+  std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (book_ && now - read_at_ < kBookAge) return book_;
+  auto book = follower_->Read([](Store& store) { return ResourceBook::Read(store); });
+  if (!book) return tl::unexpected(book.error());
+  book_ = *std::move(book);
+  read_at_ = now;
+  return book_;
+}
+
+void ReadApi::Handle(const httplib::Request& request, httplib::Response& response,
+                     apiserver::Connection& connection) {
+  const std::string& path = request.path;
+  if (path == "/healthz" || path == "/readyz" || path == "/livez") {
+    const std::string problem = hub_->Problem();
+    response.status = problem.empty() ? 200 : 503;
+    response.set_content(problem.empty() ? "ok" : problem, "text/plain");
+    return;
+  }
+  if (path == "/version") return AnswerJson(200, VersionDocument(), response);
+  if (request.method != "GET" && request.method != "HEAD") {
+    return AnswerStatus(ReadOnlyStatus(request.method), response);
+  }
+  auto book = Book();
+  if (!book) return AnswerStatus(StatusOf(book.error()), response);
+  if (AnswerDocument(request, **book, response)) return;
+  auto target = Resolve(*std::move(book), path);
+  if (!target) return AnswerStatus(target.error(), response);
+  const auto shape = ShapeOf(request.get_header_value("Accept"));
+  if (!shape) return AnswerStatus(shape.error(), response);
+  Call call{request, response, connection, *std::move(target), *shape};
+  const ApiResult<void> done = !call.target.name.empty()                           ? Get(call)
+                               : apiserver::FlagParameter(request.params, "watch") ? Watch(call)
+                                                                                   : List(call);
+  if (!done) AnswerStatus(done.error(), response);
+}
+
+bool ReadApi::AnswerDocument(const httplib::Request& request, const ResourceBook& book,
+                             httplib::Response& response) const {
+  std::string path = request.path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  const bool top = path == "/api" || path == "/apis";
+  if (top && apiserver::WantsAggregatedDiscovery(request.get_header_value("Accept"))) {
+    response.set_content(apiserver::AggregatedDiscoveryJson(book.registry(), path == "/api"),
+                         apiserver::kAggregatedContentType);
+    return true;
+  }
+  if (auto document = apiserver::DiscoveryJson(book.registry(), path)) {
+    AnswerJson(200, *std::move(document), response);
+    return true;
+  }
+  if (auto document = OpenApiDocument(book, path)) {
+    AnswerJson(200, *std::move(document), response);
+    return true;
+  }
+  return false;
+}
+
+ApiResult<ReadApi::Target> ReadApi::Resolve(BookPtr book, const std::string& path) {
+  const std::vector<std::string> parts = SplitPath(path);
+  const bool core = !parts.empty() && parts[0] == "api";
+  size_t at = core ? 2 : 3;
+  if (parts.size() <= at || (!core && parts[0] != "apis")) {
+    return tl::unexpected(apiserver::NoSuchPathStatus());
+  }
+  const std::string group = core ? "" : parts[1], version = parts[at - 1];
+  Target out;
+  if (parts[at] == "namespaces" && parts.size() > at + 2) {
+    out.ns = parts[at + 1];
+    at += 2;
+  }
+  out.resource = book->Find(group, version, parts[at]);
+  if (!out.resource || parts.size() > at + 2) {
+    return tl::unexpected(apiserver::NoSuchPathStatus());
+  }
+  if (parts.size() > at + 1) out.name = parts[at + 1];
+  out.book = std::move(book);
+  return out;
+}
+
+ApiResult<void> ReadApi::Get(Call& call) {
+  const Target& target = call.target;
+  const ServedResource& resource = *target.resource;
+  const auto object = follower_->Read([&](Store& store) {
+    return GetObject(store, resource.stored, {target.ns, target.name});
+  });
+  if (!object && object.error().code == ErrorCode::kNotFound) {
+    return tl::unexpected(apiserver::NotFoundStatus(*resource.info, target.name));
+  }
+  if (!object) return tl::unexpected(StatusOf(object.error()));
+  const Representation shape(resource, call.shape, Parameter(call.request.params, "includeObject"));
+  AnswerJson(200, shape.One(**object), call.response);
+  return {};
+}
+
+// A list goes out page by page, so that a slow client holds neither the store nor memory. What
+// changes meanwhile comes again in a watch from the first page's version.
+ApiResult<void> ReadApi::List(Call& call) {
+  auto query = QueryOf(call.request, call.target.ns, call.target.resource->info->resource);
+  if (!query) return tl::unexpected(query.error());
+  struct Transfer {
+    Target target;
+    Representation shape;
+    Query query;
+    size_t limit;  // 0: none
+    bool started = false;
+  };
+  const size_t limit = query->limit;
+  auto transfer = std::make_shared<Transfer>(
+      Transfer{call.target,
+               Representation(*call.target.resource, call.shape,
+                              Parameter(call.request.params, "includeObject")),
+               *std::move(query), limit});
+  const auto next = [this, transfer](std::string& out) -> Result<bool> {
+    Query& asked = transfer->query;
+    // With a limit the token stands in the head, so such a list is one page, however long.
+    asked.limit = transfer->limit == 0 ? kPage : transfer->limit;
+    std::string version;
+    auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
+      const StoredResource& stored = transfer->target.resource->stored;
+      LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store.GetCursor(stored.collections.front().id));
+      version = cursor.resource_version;
+      if (stored.collections.size() == 1) {
+        LARDER_ASSIGN_OR_RETURN(const auto indexer,
+                                Indexer::Attach(&store, stored.collections.front()));
+        return Lister(indexer.get()).List(asked);
+      }
+      QueryPage all;
+      Query whole = asked;
+      whole.limit = 0;
+      LARDER_RETURN_IF_ERROR(ForEachObject(store, stored, whole, [&](const ObjectPtr& object) {
+        all.objects.push_back(object);
+        return true;
+      }));
+      return all;
+    });
+    if (!page) return tl::unexpected(page.error());
+    const bool limited = transfer->limit != 0;
+    const bool more = !page->continue_token.empty() && !limited;
+    if (!transfer->started) {
+      out += transfer->shape.ListHead(
+          version, limited ? apiserver::Base64UrlEncode(page->continue_token) : "");
+    }
+    for (const ObjectPtr& object : page->objects) {
+      if (transfer->started) out += ',';
+      transfer->started = true;
+      transfer->shape.AppendItem(*object, out);
+    }
+    asked.continue_token = page->continue_token;
+    if (!more) out += transfer->shape.ListTail();
+    return more;
+  };
+  std::string first;
+  const Result<bool> more = next(first);
+  if (!more) return tl::unexpected(StatusOf(more.error()));
+  if (!*more) {
+    AnswerJson(200, std::move(first), call.response);
+    return {};
+  }
+  call.response.set_chunked_content_provider(
+      "application/json",
+      [next, first = std::move(first)](size_t, httplib::DataSink& sink) mutable {
+        for (bool go_on = true; go_on;) {
+          if (!first.empty() && !sink.write(first.data(), first.size())) return false;
+          first.clear();
+          const Result<bool> page = next(first);
+          if (!page) return false;
+          go_on = *page;
+        }
+        if (!sink.write(first.data(), first.size())) return false;
+        sink.done();
+        return true;
+      });
+  return {};
+}
+
+}  // namespace larder::tools

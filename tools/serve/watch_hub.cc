@@ -1,0 +1,126 @@
+#include "tools/serve/watch_hub.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace larder::tools {
+namespace {
+
+bool IsNewer(std::string_view a, std::string_view b) {
+  return CompareResourceVersions(a, b).value_or(0) > 0;
+}
+
+}  // namespace
+
+WatchHub::WatchHub(StoreFollower* follower, Options options)
+    : follower_(follower), options_(options) {
+  follower_->Read([&](Store& store) {
+    if (const auto collections = store.Collections()) {
+      for (const CollectionInfo& info : *collections) {
+        first_[info.id] = info.cursor.resource_version;
+      }
+    }
+  });
+  thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+}
+
+WatchHub::~WatchHub() { Stop(); }
+
+void WatchHub::Stop() {
+  thread_.request_stop();
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+void WatchHub::WakeAll() {
+  std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+// A turn reads the heads of every collection that moved; the pause grows with what that costs, so
+// that following a large, busy store takes a fifth of a core at most.
+void WatchHub::Run(const std::stop_token& stop) {
+  std::chrono::milliseconds pause = options_.interval;
+  while (RealClock()->SleepFor(pause, stop)) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto moved =
+        follower_->Advance([&](const CollectionInfo& info, std::vector<FollowedChange> changes) {
+          Append(info, std::move(changes));
+        });
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begin);
+    pause = std::max(options_.interval, took * 4);
+    std::lock_guard lock(mutex_);
+    const std::string problem = moved ? "" : moved.error().message;
+    if (!problem.empty() && problem != problem_) spdlog::warn("following the store: {}", problem);
+    problem_ = problem;
+  }
+}
+
+void WatchHub::Append(const CollectionInfo& info, std::vector<FollowedChange> changes) {
+  std::lock_guard lock(mutex_);
+  for (FollowedChange& change : changes) {
+    window_.push_back({info.id, ++last_, std::move(change)});
+    if (window_.size() <= options_.window) continue;
+    dropped_[window_.front().collection] = window_.front().change.version;
+    window_.pop_front();
+  }
+  changed_.notify_all();
+}
+
+uint64_t WatchHub::Position() const {
+  std::lock_guard lock(mutex_);
+  return last_;
+}
+
+std::string WatchHub::Problem() const {
+  std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+std::string WatchHub::Oldest(CollectionId collection) const {
+  std::lock_guard lock(mutex_);
+  if (const auto found = dropped_.find(collection); found != dropped_.end()) return found->second;
+  const auto found = first_.find(collection);
+  return found == first_.end() ? std::string() : found->second;
+}
+
+Result<uint64_t> WatchHub::Find(CollectionId collection, std::string_view version) const {
+  const std::string oldest = Oldest(collection);
+  if (!oldest.empty() && IsNewer(oldest, version)) {
+    return MakeError(ErrorCode::kGone, "too old resource version: {} ({})", version, oldest);
+  }
+  std::lock_guard lock(mutex_);
+  for (const Entry& entry : window_) {
+    if (entry.collection == collection && IsNewer(entry.change.version, version)) {
+      return entry.position - 1;
+    }
+  }
+  return last_;
+}
+
+WatchHub::Wake WatchHub::Next(CollectionId collection, uint64_t& position,
+                              std::chrono::steady_clock::time_point deadline,
+                              const std::function<bool()>& closed,
+                              std::vector<FollowedChange>& out) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (stopped_ || closed()) return Wake::kEnded;
+    const uint64_t oldest = window_.empty() ? last_ + 1 : window_.front().position;
+    if (position + 1 < oldest && position < last_) return Wake::kTooSlow;
+    for (const Entry& entry : window_) {
+      if (entry.position > position && entry.collection == collection) {
+        out.push_back(entry.change);
+      }
+    }
+    position = last_;
+    if (!out.empty()) return Wake::kChanges;
+    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) return Wake::kTime;
+  }
+}
+
+}  // namespace larder::tools

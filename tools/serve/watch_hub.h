@@ -1,0 +1,78 @@
+// The changes of a store, kept for a while, for any number of watches.
+//
+// One thread moves the store forward and keeps the last changes in a window. A watch asks for what
+// came behind a version; one that falls out of the window is told that its version is too old, as
+// by the real server. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/follower.h"
+
+namespace larder::tools {
+
+class WatchHub {
+ public:
+  struct Options {
+    std::chrono::milliseconds interval{200};
+    size_t window = 4096;  // changes
+  };
+  // `follower` must outlive it.
+  WatchHub(StoreFollower* follower, Options options);
+  ~WatchHub();
+
+  // Where a watch begins: behind everything up to now.
+  uint64_t Position() const;
+  // The oldest version from which a watch of this collection can go on; empty: from any.
+  std::string Oldest(CollectionId collection) const;
+  // Where the changes behind `version` begin. Fails with kGone where they are no longer all there.
+  Result<uint64_t> Find(CollectionId collection, std::string_view version) const;
+
+  struct Change {
+    uint64_t position = 0;
+    FollowedChange change;
+  };
+  enum class Wake { kChanges, kTime, kEnded, kTooSlow };
+  // Waits for changes of the collection behind `position`, and moves it. kTooSlow: some are gone.
+  Wake Next(CollectionId collection, uint64_t& position,
+            std::chrono::steady_clock::time_point deadline, const std::function<bool()>& closed,
+            std::vector<FollowedChange>& out);
+  // Makes Next look at `closed` again.
+  void WakeAll();
+  // Ends every wait.
+  void Stop();
+  // Why the store could not be read; empty: all is well.
+  std::string Problem() const;
+
+ private:
+  struct Entry {
+    CollectionId collection;
+    uint64_t position;
+    FollowedChange change;
+  };
+  void Run(const std::stop_token& stop);
+  void Append(const CollectionInfo& info, std::vector<FollowedChange> changes);
+
+  StoreFollower* const follower_;
+  const Options options_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  std::deque<Entry> window_;
+  uint64_t last_ = 0;                            // position of the newest
+  std::map<CollectionId, std::string> dropped_;  // the newest version that left the window
+  std::map<CollectionId, std::string> first_;    // the version at the start
+  std::string problem_;
+  bool stopped_ = false;
+  std::jthread thread_;  // last
+};
+
+}  // namespace larder::tools

@@ -1,0 +1,132 @@
+// `larder stats`: what is in a store, what it costs on disk and in memory.
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "storage/maintenance.h"
+#include "tools/age.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/store_access.h"
+#include "tools/store_report.h"
+#include "tools/table_writer.h"
+
+namespace larder::tools {
+namespace {
+
+struct StatsArguments {
+  StoreArguments store;
+  bool fast = false;
+  bool json = false;
+};
+
+std::string Ratio(uint64_t whole, uint64_t part) {
+  if (part == 0) return "";
+  return fmt::format("{:.1f}x", static_cast<double>(whole) / static_cast<double>(part));
+}
+
+void PrintCollections(const StoreStats& stats, Output& out) {
+  TableWriter table({"COLLECTION", "STATE", "OBJECTS", "JSON", "STORED", "RATIO", "INDEXES",
+                     "PENDING", "UPDATED"});
+  for (const size_t column : {2, 3, 4, 5, 6, 7}) table.AlignRight(column);
+  for (const CollectionStats& entry : stats.collections) {
+    table.Add({entry.info.spec.ToString(), std::string(ToString(entry.info.cursor.state)),
+               HumanCount(entry.objects), HumanBytes(entry.json_bytes),
+               HumanBytes(entry.stored_bytes), Ratio(entry.json_bytes, entry.stored_bytes),
+               std::to_string(entry.indexes.size()), HumanCount(entry.pending_deltas),
+               AgeOf(entry.info.cursor.updated_ms / 1000, NowSeconds())});
+  }
+  table.Flush(out);
+}
+
+void PrintDictionaries(const StoreStats& stats, Output& out) {
+  if (stats.dictionaries.empty()) return;
+  TableWriter table({"DICTIONARY", "RESOURCE", "SIZE", "VALUES", "CURRENT"});
+  table.AlignRight(2);
+  table.AlignRight(3);
+  for (const DictionaryStats& entry : stats.dictionaries) {
+    table.Add({std::to_string(entry.id), entry.resource, HumanBytes(entry.stored_bytes),
+               HumanCount(entry.values), entry.current ? "yes" : "no"});
+  }
+  out.Write("\n");
+  table.Flush(out);
+}
+
+void PrintFamilies(const StoreStats& stats, Output& out) {
+  TableWriter table(
+      {"FAMILY", "ROWS", "FILES", "SIZE", "LEVELS", "SPACE AMP", "WRITE AMP", "TO COMPACT"});
+  for (const size_t column : {1, 2, 3, 5, 6, 7}) table.AlignRight(column);
+  for (const FamilyStats& entry : stats.families) {
+    std::string levels;
+    for (const FamilyStats::Level& level : entry.levels) {
+      levels += fmt::format("{}L{}:{}", levels.empty() ? "" : " ", level.level, level.files);
+    }
+    const auto amplification = [](double value) {
+      return value == 0 ? std::string("-") : fmt::format("{:.1f}", value);
+    };
+    table.Add({entry.name, HumanCount(entry.estimated_rows), std::to_string(entry.files),
+               HumanBytes(entry.table_bytes), levels.empty() ? "-" : levels,
+               amplification(entry.space_amplification), amplification(entry.write_amplification),
+               HumanBytes(entry.pending_compaction_bytes)});
+  }
+  out.Write("\n");
+  table.Flush(out);
+}
+
+void PrintQueues(const std::vector<QueueSummary>& queues, Output& out) {
+  if (queues.empty()) return;
+  TableWriter table({"QUEUE", "READY", "DELAYED", "DEAD", "OLDEST"});
+  for (const size_t column : {1, 2, 3}) table.AlignRight(column);
+  for (const QueueSummary& queue : queues) {
+    table.Add({queue.name, HumanCount(queue.ready), HumanCount(queue.delayed),
+               HumanCount(queue.dead), AgeOf(queue.oldest_ms / 1000, NowSeconds())});
+  }
+  out.Write("\n");
+  table.Flush(out);
+}
+
+void PrintTotals(const StoreStats& stats, Output& out) {
+  out.Print("\ndisk: {} in all: {} tables, {} log", HumanBytes(stats.total_bytes),
+            HumanBytes(stats.table_bytes), HumanBytes(stats.log_bytes));
+  if (stats.obsolete_files > 0) {
+    out.Print(", {} in {} files that are no longer needed", HumanBytes(stats.obsolete_bytes),
+              stats.obsolete_files);
+  }
+  out.Print(
+      "\nmemory of this reader: {} index and filter blocks, {} dictionaries, {} block cache, {} "
+      "memtables\n",
+      HumanBytes(stats.memory.table_readers), HumanBytes(stats.memory.dictionaries),
+      HumanBytes(stats.memory.block_cache), HumanBytes(stats.memory.memtables));
+  if (!stats.health.empty()) out.Print("health: {}\n", stats.health);
+}
+
+Result<int> Run(const StatsArguments& arguments) {
+  LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
+  LARDER_ASSIGN_OR_RETURN(const StoreStats stats,
+                          GetStats(*store, {.count_objects = !arguments.fast}));
+  LARDER_ASSIGN_OR_RETURN(const auto queues, SummariseQueues(*store));
+  Output& out = Stdout();
+  if (arguments.json) {
+    out.Write(StatsToJson(stats, queues).dump(2) + "\n");
+  } else {
+    PrintCollections(stats, out);
+    PrintDictionaries(stats, out);
+    PrintFamilies(stats, out);
+    PrintQueues(queues, out);
+    PrintTotals(stats, out);
+  }
+  out.Flush();
+  return kOk;
+}
+
+}  // namespace
+
+void AddStats(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<StatsArguments>();
+  CLI::App* command = app.add_subcommand("stats", "Show what a store holds and what it costs");
+  AddStoreOptions(command, arguments->store);
+  command->add_flag("--fast", arguments->fast, "Do not count objects and bytes");
+  command->add_flag("--json", arguments->json, "For scripts");
+  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
+}
+
+}  // namespace larder::tools
