@@ -143,6 +143,58 @@ TEST_F(ConformanceList, SelectsByFields) {
   EXPECT_EQ(client_->Get(Path("configmaps") + "?fieldSelector=data.k%3Dv").code, 400);
 }
 
+TEST_F(ConformanceList, PathsThatLeadNowhere) {
+  const auto missing = [&](const std::string& path) {
+    const Answer answer = client_->Get(path);
+    EXPECT_EQ(answer.code, 404) << path;
+    return answer.json().is_object() ? answer.json().value("reason", "") : answer.body;
+  };
+  EXPECT_EQ(missing(Path("nothings")), "NotFound");
+  EXPECT_EQ(missing("/apis/apps/v9/deployments"), "NotFound");
+  EXPECT_EQ(missing("/apis/apps/v1/nothings"), "NotFound");
+  EXPECT_EQ(missing("/apis/nothing.example/v1/things"), "404 page not found\n");
+  EXPECT_EQ(missing("/nothing"), "404 page not found\n");
+}
+
+// A 500 without a reason, but only where it is not a list.
+TEST_F(ConformanceList, MalformedVersions) {
+  Make("a");
+  EXPECT_EQ(client_->Get(Path("configmaps") + "?resourceVersion=abc").code, 400);
+  for (const std::string& path :
+       {Path("configmaps", "a") + "?", Path("configmaps") + "?watch=1&"}) {
+    const Answer answer = client_->Get(path + "resourceVersion=abc");
+    EXPECT_EQ(answer.code, 500);
+    EXPECT_FALSE(answer.json().contains("reason"));
+    EXPECT_THAT(answer.json()["message"].get<std::string>(),
+                HasSubstr("resourceVersion: Invalid value"));
+  }
+}
+
+// Only with the gate ShardedListAndWatch; a server without it ignores the parameter.
+TEST_F(ConformanceList, ShardsByUid) {
+  for (int i = 0; i < 16; ++i) Make("a-" + std::to_string(i));
+  const auto shard = [&](const std::string& selector) {
+    return client_->Get(Path("configmaps") + "?shardSelector=" + Escape(selector));
+  };
+  const std::string half = "'0x8000000000000000'";
+  const Json low =
+      shard("shardRange(object.metadata.uid,'0x0000000000000000'," + half + ")").json();
+  if (!low["metadata"].contains("shardInfo")) GTEST_SKIP() << "the server does not shard";
+  const Json high =
+      shard("shardRange(object.metadata.uid," + half + ",'0x10000000000000000')").json();
+  EXPECT_EQ(low["items"].size() + high["items"].size(), 16U);
+  EXPECT_EQ(high["metadata"]["shardInfo"]["selector"],
+            "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')");
+  for (const char* bad :
+       {"half", "shardRange(object.metadata.name,'0x0000000000000000','0x8000000000000000')",
+        "shardRange(object.metadata.uid,'0x1','0x2')",
+        "shardRange(object.metadata.uid,'0x9000000000000000','0x8000000000000000')"}) {
+    const Answer refused = shard(bad);
+    EXPECT_EQ(refused.code, 500) << bad;
+    EXPECT_THAT(refused.json()["message"].get<std::string>(), HasSubstr("invalid shard selector"));
+  }
+}
+
 TEST_F(ConformanceList, MetadataOnlyInJson) {
   Make("a", {{"app", "web"}});
   const Answer answer = client_->Get(

@@ -81,6 +81,86 @@ TEST_F(ConformanceWrite, ServerSideApplyReportsConflicts) {
   EXPECT_EQ(left["data"]["y"], "2");
 }
 
+// The code and the field that the server refused, or the reason: "422 metadata.labels".
+std::string Refusal(const Answer& answer) {
+  const Json status = answer.json();
+  const Json causes = status.value("details", Json::object()).value("causes", Json::array());
+  std::string text = std::to_string(answer.code) + " ";
+  text += causes.empty() ? status.value("reason", "") : causes[0].value("field", "");
+  return text;
+}
+
+TEST_F(ConformanceWrite, RefusesMalformedObjects) {
+  const auto create = [&](const Json& metadata, const Json& type = Json::object()) {
+    Json object = type;
+    object["metadata"] = metadata;
+    return Refusal(client_->Post(Path("configmaps"), object));
+  };
+  EXPECT_EQ(create(Json::object()), "422 metadata.name");
+  EXPECT_EQ(create({{"name", "Upper"}}), "422 metadata.name");
+  EXPECT_EQ(create({{"name", "b"}, {"labels", {{"a b", "c"}}}}), "422 metadata.labels");
+  EXPECT_EQ(create({{"name", "b"}, {"labels", {{"a", "c d"}}}}), "422 metadata.labels");
+  EXPECT_EQ(create({{"name", "b"}, {"namespace", "other"}}), "400 BadRequest");
+  EXPECT_EQ(create({{"name", "b"}}, {{"kind", "Secret"}, {"apiVersion", "v1"}}), "400 BadRequest");
+  EXPECT_EQ(create({{"name", "b"}}, {{"kind", "ConfigMap"}, {"apiVersion", "v2"}}),
+            "400 BadRequest");
+  EXPECT_EQ(
+      Refusal(client_->Post(Path("configmaps") + "?dryRun=Some", {{"metadata", {{"name", "b"}}}})),
+      "422 dryRun");
+  EXPECT_EQ(client_->Get(Path("configmaps", "b")).code, 404);
+}
+
+TEST_F(ConformanceWrite, RefusesMalformedPatches) {
+  Make("a");
+  const auto patch = [&](const Json& body, const char* type, const char* query = "") {
+    return Refusal(
+        client_->Patch(Path("configmaps", "a") + query, body, std::string("application/") + type));
+  };
+  EXPECT_EQ(patch({{"metadata", {{"name", "b"}}}}, "merge-patch+json"), "400 BadRequest");
+  EXPECT_EQ(patch({{"metadata", {{"uid", "b"}}}}, "merge-patch+json"), "422 metadata.uid");
+  EXPECT_EQ(patch(Json::object(), "json-patch+json"), "400 BadRequest");
+  EXPECT_EQ(patch(Json::object(), "merge-patch+json", "?force=true"), "422 force");
+  EXPECT_EQ(patch(Json::object(), "json"), "415 UnsupportedMediaType");
+  const char* const apply = "apply-patch+yaml";
+  const Json typed = {{"kind", "ConfigMap"}, {"apiVersion", "v1"}};
+  EXPECT_EQ(patch({{"metadata", {{"name", "a"}}}}, apply, "?fieldManager=m"), "400 BadRequest");
+  EXPECT_EQ(patch(typed, apply), "422 fieldManager");
+  Json other = typed;
+  other["metadata"]["name"] = "b";
+  EXPECT_EQ(patch(other, apply, "?fieldManager=m"), "400 BadRequest");
+  Json managed = typed;
+  managed["metadata"]["managedFields"] = Json::array({{{"manager", "m"}}});
+  EXPECT_EQ(patch(managed, apply, "?fieldManager=m"), "400 BadRequest");
+}
+
+TEST_F(ConformanceWrite, RefusesMalformedUpdatesAndDeletions) {
+  const Json made = Make("a");
+  const auto put = [&](const Json& metadata) {
+    return Refusal(client_->Put(Path("configmaps", "a"), {{"metadata", metadata}}));
+  };
+  EXPECT_EQ(put(Json::object()), "400 BadRequest");
+  EXPECT_EQ(put({{"name", "b"}}), "400 BadRequest");
+  EXPECT_EQ(put({{"name", "a"}, {"resourceVersion", "abc"}}), "500 ");
+  EXPECT_EQ(put({{"name", "a"}, {"resourceVersion", "1"}}), "409 Conflict");
+  EXPECT_EQ(put({{"name", "a"}, {"uid", "another"}}), "409 Conflict");
+  EXPECT_EQ(Refusal(client_->Put(Path("configmaps"), Json::object())), "405 MethodNotAllowed");
+  EXPECT_EQ(Refusal(client_->Delete(Path("configmaps", "a"), {{"propagationPolicy", "Some"}})),
+            "422 propagationPolicy");
+  const Answer refused =
+      client_->Delete(Path("configmaps", "a"), {{"preconditions", {{"resourceVersion", "1"}}}});
+  EXPECT_EQ(Refusal(refused), "409 Conflict");
+  EXPECT_EQ(refused.json()["details"]["kind"], "ConfigMap");
+}
+
+TEST_F(ConformanceWrite, SecretsAreWrittenAsText) {
+  const Json made =
+      client_->Post(Path("secrets"), {{"metadata", {{"name", "s"}}}, {"stringData", {{"a", "b"}}}})
+          .json();
+  EXPECT_EQ(made["data"]["a"], "Yg==");
+  EXPECT_EQ(made["type"], "Opaque");
+  EXPECT_FALSE(made.contains("stringData"));
+}
+
 TEST_F(ConformanceWrite, DeletesWithPreconditions) {
   const Json object = Make("a");
   const Json wrong = {{"preconditions", {{"uid", "11111111-1111-4111-8111-111111111111"}}}};
@@ -116,6 +196,8 @@ TEST_F(ConformanceWrite, LeasesWork) {
   lease["spec"]["holderIdentity"] = "you";
   EXPECT_EQ(client_->Put(leases + "/l", lease).code, 200);
   EXPECT_EQ(client_->Put(leases + "/l", lease).code, 409);
+  lease["metadata"].erase("resourceVersion");
+  EXPECT_EQ(Refusal(client_->Put(leases + "/l", lease)), "422 metadata.resourceVersion");
   EXPECT_EQ(client_->Get(leases + "/l").json()["spec"]["holderIdentity"], "you");
 }
 
@@ -185,6 +267,18 @@ TEST_F(ConformanceCustom, ServesWhatTheDefinitionDeclares) {
       client_->Patch(widgets_ + "/a", Json::object(), "application/strategic-merge-patch+json")
           .code,
       415);
+}
+
+TEST_F(ConformanceCustom, RefusesAnotherKind) {
+  const Json metadata = {{"name", "a"}};
+  EXPECT_EQ(Refusal(client_->Post(widgets_, {{"metadata", metadata}})), "400 BadRequest");
+  EXPECT_EQ(
+      Refusal(client_->Post(
+          widgets_, {{"apiVersion", group_ + "/v1"}, {"kind", "Other"}, {"metadata", metadata}})),
+      "422 kind");
+  const Answer nowhere = client_->Get("/apis/" + group_ + "/v1/others");
+  EXPECT_EQ(nowhere.code, 404);
+  EXPECT_EQ(nowhere.body, "404 page not found\n");
 }
 
 TEST_F(ConformanceCustom, MetadataOnlyWorksForCustomResources) {

@@ -24,6 +24,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"controller",
      {"base", "schema", "storage", "indexer", "queue", "client", "reflector", "informer"}},
     {"apiserver", {"base", "schema", "storage"}},
+    {"testing",
+     {"base", "schema", "storage", "indexer", "queue", "client", "reflector", "informer",
+      "controller", "apiserver"}},
 };
 
 const SourceTree& Tree() {

@@ -1,13 +1,35 @@
+// A user's program, outside the tree: a controller, and a cluster to try it on.
+#include <atomic>
 #include <cstdio>
 
-#include "schema/object.h"
-#include "schema/selector.h"
+#include "controller/builder.h"
+#include "testing/environment.h"
+
+using namespace larder;
 
 int main() {
-  const auto pod = larder::Object::Parse(
-      R"({"metadata":{"name":"a","namespace":"x","labels":{"app":"web"}}})", {"v1", "Pod"});
-  const auto selector = larder::LabelSelector::Parse("app in (web)");
-  if (!pod || !selector || !selector->Matches(**pod)) return 1;
-  std::printf("%s\n", (*pod)->key().ToString().c_str());
-  return 0;
+  auto environment = testing::Environment::Start();
+  if (!environment) return 1;
+  std::atomic<int> reconciled{0};
+  auto manager = (*environment)->Run([&](Manager& target) {
+    return ControllerBuilder(target)
+        .For("pods", {.predicates = {Or(GenerationChanged(), LabelChanged())}})
+        .Complete([&](ReconcileContext& context, const ReconcileRequest& request) {
+          const auto pod = context.client().Find("pods", request.key);
+          if (pod && *pod && (*pod)->Label("app") == "web") ++reconciled;
+          return Result<Outcome>(Outcome::Done());
+        });
+  });
+  if (!manager) {
+    std::fprintf(stderr, "%s\n", manager.error().ToString().c_str());
+    return 1;
+  }
+  const auto created = (*environment)
+                           ->cluster()
+                           .Create("pods",
+                                   R"({"metadata":{"name":"a","namespace":"default",)"
+                                   R"("labels":{"app":"web"}}})");
+  if (!created || !testing::Environment::Eventually([&] { return reconciled == 1; })) return 1;
+  std::printf("%s reconciled\n", (*created)->key().ToString().c_str());
+  return (*manager)->Stop() ? 0 : 1;
 }

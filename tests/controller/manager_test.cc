@@ -1,0 +1,222 @@
+// The manager: starting, ending, leading.
+#include "controller/manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/controller/fixture.h"
+
+namespace larder {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+class ManagerTest : public ControllerTest {
+ protected:
+  // As short as leases can be in seconds that the API has; renewals are much faster.
+  ManagerOptions ElectionOptions(const std::string& name) {
+    ManagerOptions options = environment_->Options(name);
+    options.config.leader_election = true;
+    options.config.leader_election_name = "lock";
+    options.config.leader_election_namespace = "default";
+    options.config.leader_election_id = name;
+    options.config.lease_duration = milliseconds(1000);
+    options.config.renew_deadline = milliseconds(600);
+    options.config.retry_period = milliseconds(100);
+    return options;
+  }
+};
+
+TEST_F(ManagerTest, IsReadyWhenItsStoresAreInSync) {
+  auto manager = RunPods();
+  EXPECT_EQ(HttpGet((*manager)->port(), "/readyz"), "ok");
+  EXPECT_EQ(HttpGet((*manager)->port(), "/healthz"), "ok");
+  const std::string verbose = HttpGet((*manager)->port(), "/readyz?verbose");
+  EXPECT_THAT(verbose, HasSubstr("[+]informers ok"));
+  EXPECT_THAT(verbose, HasSubstr("[+]store ok"));
+  const std::string metrics = Metrics(**manager);
+  for (const char* name : {"controller_runtime_max_concurrent_reconciles{controller=\"pods\"} 1",
+                           "controller_runtime_active_workers", "workqueue_depth{name=\"pods\"}"}) {
+    EXPECT_THAT(metrics, HasSubstr(name));
+  }
+}
+
+TEST_F(ManagerTest, StartsAndWaitsWhileTheServerIsAway) {
+  cluster().AddFault({.type = apiserver::FaultType::kError, .times = -1, .code = 503});
+  auto manager = Manager::Create(environment_->Options());
+  ASSERT_TRUE(manager) << manager.error().ToString();
+  ASSERT_TRUE(ControllerBuilder(**manager).For("pods").Complete(Counting()));
+  testing::RunningManager running(*std::move(manager));
+  ASSERT_TRUE(Eventually([&] { return running->port() != 0; }));
+  ASSERT_TRUE(Eventually([&] { return HttpGet(running->port(), "/healthz") == "ok"; }));
+  EXPECT_THAT(HttpGet(running->port(), "/readyz"), HasSubstr("[-]informers failed"));
+  CreatePod("a");
+  cluster().ClearFaults();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_EQ(HttpGet(running->port(), "/readyz"), "ok");
+}
+
+TEST_F(ManagerTest, LetsRunningReconcilesFinish) {
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> finished{false};
+  auto manager = RunPods([&, gate](ReconcileContext& context, const ReconcileRequest& request) {
+    runs_.Add(request.key.ToString());
+    gate->Wait();
+    finished = !context.stop().stop_requested();
+    return Result<Outcome>(Outcome::Done());
+  });
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  std::jthread opener([&] {
+    // While Stop waits; nothing depends on which of the two comes first.
+    RealClock()->SleepFor(milliseconds(50), {});
+    gate->Open();
+  });
+  EXPECT_TRUE(manager->Stop());
+  EXPECT_TRUE(finished);
+}
+
+TEST_F(ManagerTest, AsksReconcilesToEndAfterTheDeadlineAndKeepsTheirKeys) {
+  ManagerOptions options = environment_->Options();
+  options.config.shutdown_timeout = milliseconds(20);
+  auto manager = RunPods(
+      [&](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
+        runs_.Add(request.key.ToString());
+        if (context.clock()->SleepFor(seconds(60), context.stop())) return Outcome::Done();
+        return MakeError(ErrorCode::kCancelled, "told to stop");
+      },
+      options);
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_TRUE(manager->Stop());
+  manager.reset();
+  runs_.Clear();
+  std::atomic<uint32_t> failures{99};
+  manager = RunPods([&](ReconcileContext&, const ReconcileRequest& request) {
+    failures = request.failures;
+    return Count(request);
+  });
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_EQ(failures, 0u);  // to be interrupted is no failure
+}
+
+TEST_F(ManagerTest, AReconcileThatIgnoresItsStopIsReported) {
+  ManagerOptions options = environment_->Options();
+  options.config.shutdown_timeout = milliseconds(1);
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> stuck{false};
+  options.on_stuck = [&, gate] {
+    stuck = true;
+    gate->Open();
+  };
+  auto manager = RunPods(
+      [&, gate](ReconcileContext&, const ReconcileRequest& request) {
+        runs_.Add(request.key.ToString());
+        gate->Wait();
+        return Result<Outcome>(Outcome::Done());
+      },
+      options);
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_TRUE(manager->Stop());
+  EXPECT_TRUE(stuck);
+}
+
+TEST_F(ManagerTest, RunsRunnablesAndEndsWhenOneFails) {
+  std::atomic<bool> ran{false};
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(target.Add(Runnable{"quiet", [&](const std::stop_token& stop) {
+                                                 ran = true;
+                                                 RealClock()->SleepFor(seconds(60), stop);
+                                                 return Result<void>();
+                                               }}));
+    return target.Add(Runnable{"broken", [&](const std::stop_token&) -> Result<void> {
+                                 Eventually([&] { return ran.load(); });
+                                 return MakeError(ErrorCode::kIo, "no disk");
+                               }});
+  });
+  const Result<void> ended = manager->Join();
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().message, HasSubstr("runnable broken: no disk"));
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(ManagerTest, WatchesServeReadsWithoutAController) {
+  CreatePod("a");
+  auto manager = Run([](Manager& target) { return target.Watch("pods"); });
+  const uint64_t gets = cluster().StatsOf("pods").gets;
+  EXPECT_TRUE((*manager)->client().Get("pods", {"default", "a"}));
+  EXPECT_FALSE((*manager)->client().Get("pods", {"default", "b"}));
+  EXPECT_EQ(cluster().StatsOf("pods").gets, gets);
+  // What is not watched is asked of the server.
+  EXPECT_TRUE((*manager)->client().Get("namespaces", {"", "default"}));
+}
+
+TEST_F(ManagerTest, OnlyTheLeaderReconcilesAndTheStandbyTakesOverFromAWarmStore) {
+  CreatePod("a");
+  const auto run = [&](const std::string& name) {
+    return Run(
+        [&](Manager& target) {
+          return ControllerBuilder(target).For("pods").Complete(
+              [&, name](ReconcileContext&, const ReconcileRequest& request) {
+                runs_.Add(name + ":" + request.key.ToString());
+                return Result<Outcome>(Outcome::Done());
+              });
+        },
+        ElectionOptions(name));
+  };
+  auto first = run("one");
+  ASSERT_TRUE((*first)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+  auto second = run("two");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("one:default/a") == 1; }));
+  CreatePod("b");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("one:default/b") == 1; }));
+  EXPECT_TRUE((*first)->IsLeader());
+  EXPECT_FALSE((*second)->IsLeader());
+  EXPECT_EQ(runs_.Of("two:default/a"), 0);
+  // The standby's store is warm, and its writes are refused.
+  EXPECT_TRUE((*second)->client().Get("pods", {"default", "b"}) || Eventually([&] {
+                return (*second)->client().Get("pods", {"default", "b"}).has_value();
+              }));
+  const auto refused = (*second)->client().Delete("pods", {"default", "b"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(Metrics(**first), HasSubstr("leader_election_master_status{name=\"lock\"} 1"));
+  EXPECT_THAT(Metrics(**second), HasSubstr("leader_election_master_status{name=\"lock\"} 0"));
+  const uint64_t lists = cluster().StatsOf("pods").lists;
+  ASSERT_TRUE(first->Stop());
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("two:default/b") == 1; }));
+  EXPECT_EQ(cluster().StatsOf("pods").lists, lists);
+}
+
+TEST_F(ManagerTest, ALostLeaseStopsTheWorkAndEndsRun) {
+  std::atomic<bool> told{false};
+  auto manager = Run(
+      [&](Manager& target) {
+        return ControllerBuilder(target).For("pods").Complete(
+            [&](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
+              runs_.Add(request.key.ToString());
+              told = !context.clock()->SleepFor(seconds(60), context.stop());
+              const auto written = context.client().Delete("pods", request.key);
+              EXPECT_FALSE(written);
+              return MakeError(ErrorCode::kCancelled, "told to stop");
+            });
+      },
+      ElectionOptions("one"));
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  cluster().AddFault({.type = apiserver::FaultType::kError,
+                      .resource = "leases.coordination.k8s.io",
+                      .times = -1,
+                      .code = 500});
+  const Result<void> ended = manager->Join();
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().message, HasSubstr("lost the lease default/lock"));
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(cluster().Get("pods", "default", "a"));
+}
+
+}  // namespace
+}  // namespace larder

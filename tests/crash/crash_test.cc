@@ -1,0 +1,63 @@
+// The crash programme in its short form, and the proof that its oracle can fail: a process with a
+// known bug is caught.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "tests/crash/subject.h"
+
+namespace larder::crash {
+namespace {
+
+// What it printed, and its exit code.
+std::pair<std::string, int> RunCrash(const std::string& arguments) {
+  const std::string command = std::string(LARDER_CRASH) + " --quiet " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> chunk;
+  while (const size_t size = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
+    output.append(chunk.data(), size);
+  }
+  const int status = ::pclose(pipe);
+  return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+}
+
+void ExpectNoViolation(const std::string& arguments) {
+  const auto [output, code] = RunCrash(arguments);
+  std::printf("%s", output.c_str());
+  EXPECT_EQ(code, 0) << output;
+}
+
+TEST(Crash, KillBreaksNoPromise) { ExpectNoViolation("--mode kill --runs 40"); }
+TEST(Crash, PowerLossBreaksNoPromise) { ExpectNoViolation("--mode power --runs 30"); }
+TEST(Crash, DiskErrorsBreakNoPromise) { ExpectNoViolation("--mode io --runs 20"); }
+TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 5"); }
+TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) { ExpectNoViolation("--mode flip --runs 40"); }
+
+class Mutants : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Mutants, IsCaughtWithin200Runs) {
+  const std::string mutant = GetParam();
+  const std::string kept = ::testing::TempDir() + "larder-mutant-" + mutant;
+  const auto [output, code] =
+      RunCrash("--mode kill --runs 200 --seed 7 --mutant " + mutant + " --keep " + kept);
+  EXPECT_EQ(code, 1) << output;
+  EXPECT_NE(output.find("promise "), std::string::npos) << output;
+  EXPECT_NE(output.find("to repeat: ./dev crash"), std::string::npos) << output;
+  std::printf("%s", output.c_str());
+  std::filesystem::remove_all(kept);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Mutants, ::testing::ValuesIn(kMutants), [](const auto& mutant) {
+  std::string name = mutant.param;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+
+}  // namespace
+}  // namespace larder::crash

@@ -1,0 +1,298 @@
+#include "tests/crash/episode.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "apiserver/simulator.h"
+#include "storage/maintenance.h"
+#include "tests/crash/faulty_disk.h"
+#include "tests/crash/oracle.h"
+#include "tests/crash/subject.h"
+
+extern char** environ;
+
+namespace larder::crash {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+constexpr auto kSettleTime = 60s;
+
+[[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "crash: %s\n", what.c_str());
+  std::_Exit(2);
+}
+
+pid_t Spawn(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  if (::posix_spawn(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) Die("no process");
+  return pid;
+}
+
+// The exit code, minus the signal, or nullopt when it still runs at the deadline.
+std::optional<int> WaitFor(pid_t pid, std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    int status = 0;
+    if (::waitpid(pid, &status, WNOHANG) == pid) {
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(500us);
+  }
+}
+
+void Kill(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+}
+
+class Episode {
+ public:
+  explicit Episode(const EpisodeOptions& options)
+      : options_(options),
+        random_(options.seed),
+        store_(options.directory + "/store"),
+        journal_(options.directory + "/journal") {
+    apiserver::SimulatorOptions server;
+    server.seed = options.seed;
+    server.workload_namespaces = 3;
+    server.workload_nodes = 5;
+    auto simulator = apiserver::Simulator::Start(server);
+    if (!simulator) Die(simulator.error().ToString());
+    simulator_ = *std::move(simulator);
+    if (!simulator_->Load(60)) Die("no pods");
+    simulator_->SaveState();
+    oracle_.emplace(simulator_.get(), store_, journal_);
+    StartChurn();
+  }
+
+  EpisodeResult Run() {
+    EpisodeResult result;
+    while (result.runs < options_.runs && result.violations.empty()) {
+      ++result.runs;
+      Crash();
+      if (options_.mode == "flip") Damage();
+      result.crash = crash_;
+      KeepAsFound();
+      bool refused = false;
+      result.violations = oracle_->Check(Expected(), &refused);
+      if (refused) {
+        ++result.refused;
+        Mend();
+      }
+    }
+    if (result.violations.empty()) {
+      result.crash = "none: at rest";
+      result.violations = Settle();
+    }
+    return result;
+  }
+
+ private:
+  uint64_t Below(uint64_t bound) { return random_() % bound; }
+  bool Chance(unsigned percent) { return Below(100) < percent; }
+
+  Expectations Expected() const {
+    Expectations expected;
+    expected.nothing_lost = options_.mode == "kill" || options_.mode == "full";
+    expected.damaged = options_.mode == "flip";
+    return expected;
+  }
+
+  void StartChurn() {
+    apiserver::ChurnOptions churn;
+    churn.rate = 400;
+    churn.create = 2;
+    churn.update = 6;
+    churn.remove = 2;
+    churn.seed = random_();
+    simulator_->StartChurn(churn);
+  }
+
+  std::vector<std::string> Command(const std::string& plan) {
+    return {options_.program, "subject",
+            "--url",          simulator_->Url(),
+            "--store",        store_,
+            "--journal",      journal_,
+            "--seed",         std::to_string(random_() >> 1),
+            "--plan",         plan,
+            "--mutant",       options_.mutant};
+  }
+
+  std::string ChoosePlan() {
+    static constexpr const char* kPoints[] = {
+        "log:append",        "log:appended",  "log:sync",       "log:synced",
+        "table:append",      "table:sync",    "table:synced",   "manifest:append",
+        "manifest:appended", "manifest:sync", "current:rename", "options:append"};
+    static constexpr const char* kFaults[] = {
+        "log:append",    "log:sync",   "table:append", "table:sync", "manifest:append",
+        "manifest:sync", "any:append", "any:sync",     "any:rename", "table:open"};
+    const auto one_of = [&](const auto& list) { return std::string(list[Below(std::size(list))]); };
+    if (options_.mode == "io") {
+      return fmt::format("{}:{}:{}", Chance(50) ? "fail" : "break", one_of(kFaults), 1 + Below(40));
+    }
+    if (options_.mode == "power") {
+      return fmt::format("power:{}:{}", one_of(kPoints), 1 + Below(Chance(50) ? 12 : 150));
+    }
+    // Where the bug is between two writes, so is the crash.
+    if (options_.mode == "kill" && Chance(60)) {
+      const std::string point = Chance(60) ? "log:append" : one_of(kPoints);
+      return fmt::format("kill:{}:{}", point, 1 + Below(Chance(50) ? 20 : 200));
+    }
+    return {};
+  }
+
+  void Crash() {
+    const unsigned another = options_.mutant == "any-cluster" ? 50 : 10;
+    if (options_.mode == "kill" && Chance(another)) AnotherCluster();
+    if (Chance(15)) simulator_->ExpireHistory("pods");
+    const std::string plan = ChoosePlan();
+    crash_ = plan.empty() ? "by time" : plan;
+    const auto start = std::chrono::steady_clock::now();
+    const pid_t pid = Spawn(Command(plan));
+    if (options_.mode == "full") FillDisk();
+    const milliseconds patience(plan.empty() ? 20 + Below(280) : 300 + Below(200));
+    std::optional<int> code;
+    if (Chance(25)) {
+      // In the middle of a relist, or near it.
+      code = WaitFor(pid, start + 150ms);
+      simulator_->ExpireHistory("pods");
+      simulator_->DropConnections();
+      if (!code) code = WaitFor(pid, std::chrono::steady_clock::now() + milliseconds(Below(60)));
+    } else {
+      code = WaitFor(pid, start + patience);
+    }
+    if (!code) Kill(pid);
+  }
+
+  // The cluster is set up anew at the same address: versions are given out again.
+  void AnotherCluster() {
+    simulator_->StopChurn();
+    if (!simulator_->RestoreState()) Die("no saved state");
+    if (!simulator_->SetClusterUid(fmt::format("cluster-{:016x}", random_())))
+      Die("no new cluster");
+    simulator_->SaveState();
+    StartChurn();
+  }
+
+  // The disk has no room for a while.
+  void FillDisk() {
+    std::this_thread::sleep_for(milliseconds(Below(200)));
+    const std::string ballast = options_.directory + "/ballast";
+    const auto space = fs::space(options_.directory);
+    const uint64_t left = Below(400'000);
+    {
+      const int file = ::open(ballast.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+      if (space.available > left) {
+        (void)!::posix_fallocate(file, 0, static_cast<off_t>(space.available - left));
+      }
+      ::close(file);
+    }
+    std::this_thread::sleep_for(milliseconds(100 + Below(400)));
+    ::unlink(ballast.c_str());
+  }
+
+  // Flips a bit, or cuts the end off, of one file.
+  void Damage() {
+    static constexpr const char* kKinds[] = {"log", "table", "manifest", "current", "options"};
+    const std::string kind =
+        options_.file.empty() ? kKinds[Below(std::size(kKinds))] : options_.file;
+    std::vector<fs::path> files;
+    if (!fs::exists(store_)) return;
+    for (const auto& entry : fs::recursive_directory_iterator(store_)) {
+      if (entry.is_regular_file() && entry.file_size() > 0 &&
+          FileKind(entry.path().string()) == kind) {
+        files.push_back(entry.path());
+      }
+    }
+    if (files.empty()) return;
+    std::sort(files.begin(), files.end());
+    const fs::path& path = files[Below(files.size())];
+    const uint64_t size = fs::file_size(path);
+    if (Chance(30)) {
+      const uint64_t cut = Below(size);
+      crash_ = fmt::format("{} of {} bytes cut to {}", path.filename().string(), size, cut);
+      fs::resize_file(path, cut);
+      return;
+    }
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = static_cast<std::streamoff>(Below(size));
+    file.seekg(at);
+    const int byte = file.get();
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ (1 << Below(8))));
+    crash_ = fmt::format("{} of {} bytes: a bit at {}", path.filename().string(), size, at);
+  }
+
+  // Opening a store changes it: for whoever looks into a violation.
+  void KeepAsFound() const {
+    if (options_.mode == "full") return;  // it would take the room that the store is to have
+    std::error_code ignored;
+    fs::remove_all(store_ + ".found", ignored);
+    fs::copy(store_, store_ + ".found", fs::copy_options::recursive, ignored);
+  }
+
+  // What an operator does with a damaged store: repair it, or begin anew.
+  void Mend() {
+    if (Repair({.path = store_})) return;
+    std::error_code ignored;
+    fs::remove_all(store_, ignored);
+  }
+
+  std::vector<std::string> Settle() {
+    simulator_->StopChurn();
+    uint64_t newest = 0;
+    for (const apiserver::HistoryEntry& entry : simulator_->History()) {
+      if (entry.resource == "pods") newest = entry.version;
+    }
+    std::vector<std::string> command = Command({});
+    command.insert(command.end(), {"--settle-at", std::to_string(newest)});
+    const pid_t pid = Spawn(command);
+    const std::optional<int> code = WaitFor(pid, std::chrono::steady_clock::now() + kSettleTime);
+    if (!code) Kill(pid);
+    if (code == kRefused && options_.mode == "flip") return {};
+    if (code != kSettled) {
+      return {fmt::format("promise 6: the process did not come to rest at {}: {}", newest,
+                          code ? fmt::format("it ended with {}", *code) : "it still ran")};
+    }
+    Expectations expected = Expected();
+    expected.settled = true;
+    bool refused = false;
+    return oracle_->Check(expected, &refused);
+  }
+
+  const EpisodeOptions options_;
+  std::mt19937_64 random_;
+  const std::string store_;
+  const std::string journal_;
+  std::unique_ptr<apiserver::Simulator> simulator_;
+  std::optional<Oracle> oracle_;
+  std::string crash_;
+};
+
+}  // namespace
+
+EpisodeResult RunEpisode(const EpisodeOptions& options) { return Episode(options).Run(); }
+
+}  // namespace larder::crash

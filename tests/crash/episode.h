@@ -1,0 +1,34 @@
+// One store and one simulated cluster through a number of crashes, then to rest.
+//
+// Everything that is chosen is chosen from the seed; how far the threads of the broken process get
+// before it breaks is not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace larder::crash {
+
+struct EpisodeOptions {
+  std::string mode{};  // kill, power, io, full, flip
+  std::string file{};  // flip: which kind of file; empty: any
+  uint64_t seed = 1;
+  int runs = 10;  // crashes
+  std::string mutant{};
+  std::string directory{};  // empty when the episode begins
+  std::string program{};    // this program, for the process that is broken
+};
+
+struct EpisodeResult {
+  int runs = 0;
+  int refused = 0;  // flip: damage that was answered with an error
+  std::vector<std::string> violations;
+  std::string crash;  // the last one, in words
+};
+
+// Ends at the first crash with a violation; `directory` has the journal, and the store as the crash
+// left it (store.found) and as it was after it was opened.
+EpisodeResult RunEpisode(const EpisodeOptions& options);
+
+}  // namespace larder::crash

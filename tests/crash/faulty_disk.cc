@@ -1,0 +1,314 @@
+#include "tests/crash/faulty_disk.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace larder::crash {
+
+namespace fs = std::filesystem;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+
+namespace {
+
+class WatchedFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  WatchedFile(std::unique_ptr<rocksdb::FSWritableFile> file, FaultyDisk* disk, std::string path,
+              uint64_t size)
+      : FSWritableFileOwnerWrapper(std::move(file)),
+        disk_(disk),
+        path_(std::move(path)),
+        size_(size) {}
+
+  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
+                  IODebugContext* debug) override {
+    return Change("append", "appended", [&] {
+      IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
+      if (status.ok()) disk_->Wrote(path_, size_ += data.size());
+      return status;
+    });
+  }
+  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
+                  const rocksdb::DataVerificationInfo&, IODebugContext* debug) override {
+    return Append(data, options, debug);
+  }
+  IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* debug) override {
+    const auto powered = disk_->Powered();
+    IOStatus status = FSWritableFileOwnerWrapper::Truncate(size, options, debug);
+    if (status.ok()) disk_->Wrote(path_, size_ = size);
+    return status;
+  }
+  IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
+    return Change("sync", "synced", [&] {
+      IOStatus status = FSWritableFileOwnerWrapper::Sync(options, debug);
+      if (status.ok()) disk_->Synced(path_);
+      return status;
+    });
+  }
+  IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
+    return Sync(options, debug);
+  }
+
+ private:
+  template <typename Operation>
+  IOStatus Change(std::string_view before, std::string_view after, const Operation& operation) {
+    IOStatus status = disk_->At(path_, before);
+    if (!status.ok()) return status;
+    {
+      const auto powered = disk_->Powered();
+      status = operation();
+    }
+    const IOStatus ended = disk_->At(path_, after);
+    return status.ok() ? ended : status;
+  }
+
+  FaultyDisk* const disk_;
+  const std::string path_;
+  uint64_t size_;
+};
+
+class WatchedDirectory final : public rocksdb::FSDirectoryWrapper {
+ public:
+  WatchedDirectory(std::unique_ptr<rocksdb::FSDirectory> directory, FaultyDisk* disk,
+                   std::string path)
+      : FSDirectoryWrapper(std::move(directory)), disk_(disk), path_(std::move(path)) {}
+
+  IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
+    return Synced([&] { return FSDirectoryWrapper::Fsync(options, debug); });
+  }
+  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* debug,
+                               const rocksdb::DirFsyncOptions& how) override {
+    return Synced([&] { return FSDirectoryWrapper::FsyncWithDirOptions(options, debug, how); });
+  }
+
+ private:
+  template <typename Operation>
+  IOStatus Synced(const Operation& operation) {
+    const auto powered = disk_->Powered();
+    IOStatus status = operation();
+    if (status.ok()) disk_->DirectorySynced(path_);
+    return status;
+  }
+
+  FaultyDisk* const disk_;
+  const std::string path_;
+};
+
+std::optional<std::string> ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace
+
+std::optional<DiskPlan> DiskPlan::Parse(std::string_view text) {
+  DiskPlan plan;
+  if (text.empty()) return plan;
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(':', begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const std::map<std::string, Action> actions = {{"kill", Action::kKill},
+                                                 {"power", Action::kPowerLoss},
+                                                 {"fail", Action::kFailOnce},
+                                                 {"break", Action::kFailForGood}};
+  if (parts.size() != 4 || !actions.contains(parts[0])) return std::nullopt;
+  plan.action = actions.at(parts[0]);
+  plan.file = parts[1];
+  plan.operation = parts[2];
+  const auto [end, error] =
+      std::from_chars(parts[3].data(), parts[3].data() + parts[3].size(), plan.count);
+  if (error != std::errc() || *end != '\0') return std::nullopt;
+  return plan;
+}
+
+std::string_view FileKind(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name.ends_with(".log")) return "log";
+  if (name.ends_with(".sst")) return "table";
+  if (name.starts_with("MANIFEST")) return "manifest";
+  if (name == "CURRENT" || name.ends_with(".dbtmp")) return "current";
+  if (name.starts_with("OPTIONS")) return "options";
+  return "other";
+}
+
+FaultyDisk::FaultyDisk(DiskPlan plan, uint64_t seed)
+    : FileSystemWrapper(rocksdb::FileSystem::Default()), plan_(std::move(plan)), random_(seed) {}
+
+IOStatus FaultyDisk::At(std::string_view path, std::string_view operation) {
+  if (plan_.action == DiskPlan::Action::kNone || plan_.operation != operation) return {};
+  if (plan_.file != "any" && plan_.file != FileKind(path)) return {};
+  uint64_t seen = 0;
+  {
+    std::lock_guard lock(mutex_);
+    seen = ++seen_;
+  }
+  if (seen < plan_.count) return {};
+  switch (plan_.action) {
+    case DiskPlan::Action::kKill:
+      ::kill(::getpid(), SIGKILL);
+      break;
+    case DiskPlan::Action::kPowerLoss:
+      LosePower();
+    case DiskPlan::Action::kFailOnce:
+      if (seen == plan_.count) return IOStatus::IOError("injected: " + plan_.operation);
+      break;
+    case DiskPlan::Action::kFailForGood:
+      return IOStatus::IOError("injected: " + plan_.operation);
+    case DiskPlan::Action::kNone:
+      break;
+  }
+  return {};
+}
+
+void FaultyDisk::Created(const std::string& path, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  const auto [it, is_new] = files_.try_emplace(path);
+  if (is_new || size == 0) it->second = {size, size, size != 0};
+}
+
+void FaultyDisk::Wrote(const std::string& path, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  File& file = files_[path];
+  file.size = size;
+  file.synced = std::min(file.synced, size);
+}
+
+void FaultyDisk::Synced(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  files_[path].synced = files_[path].size;
+}
+
+void FaultyDisk::DirectorySynced(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  const fs::path directory(path);
+  for (auto& [name, file] : files_) {
+    if (fs::path(name).parent_path() == directory) file.entry_synced = true;
+  }
+  std::erase_if(renames_, [&](const auto& rename) {
+    return fs::path(rename.first).parent_path() == directory;
+  });
+}
+
+void FaultyDisk::LosePower() {
+  // Never let go: nobody writes any more.
+  power_.lock();
+  mutex_.lock();
+  for (const auto& [path, file] : files_) {
+    if (!file.entry_synced && random_() % 2 == 0) {
+      ::unlink(path.c_str());
+      continue;
+    }
+    const uint64_t unsynced = file.size - file.synced;
+    if (unsynced == 0) continue;
+    const uint64_t kept = random_() % 2 == 0 ? 0 : random_() % (unsynced + 1);
+    std::error_code ignored;
+    fs::resize_file(path, file.synced + kept, ignored);
+  }
+  for (const auto& [path, before] : renames_) {
+    if (random_() % 2 == 0) continue;
+    if (before) {
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << *before;
+    } else {
+      ::unlink(path.c_str());
+    }
+  }
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+IOStatus FaultyDisk::NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                     IODebugContext* debug) {
+  const auto powered = Powered();
+  IOStatus status = FileSystemWrapper::NewWritableFile(path, options, file, debug);
+  if (!status.ok()) return status;
+  Created(path, 0);
+  *file = std::make_unique<WatchedFile>(std::move(*file), this, path, 0);
+  return status;
+}
+
+IOStatus FaultyDisk::ReopenWritableFile(const std::string& path,
+                                        const rocksdb::FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                        IODebugContext* debug) {
+  const auto powered = Powered();
+  std::error_code ignored;
+  const uint64_t size = fs::exists(path) ? fs::file_size(path, ignored) : 0;
+  IOStatus status = FileSystemWrapper::ReopenWritableFile(path, options, file, debug);
+  if (!status.ok()) return status;
+  Created(path, size);
+  *file = std::make_unique<WatchedFile>(std::move(*file), this, path, size);
+  return status;
+}
+
+IOStatus FaultyDisk::ReuseWritableFile(const std::string& path, const std::string& old_path,
+                                       const rocksdb::FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                       IODebugContext* debug) {
+  const auto powered = Powered();
+  IOStatus status = FileSystemWrapper::ReuseWritableFile(path, old_path, options, file, debug);
+  if (!status.ok()) return status;
+  Created(path, 0);
+  *file = std::make_unique<WatchedFile>(std::move(*file), this, path, 0);
+  return status;
+}
+
+IOStatus FaultyDisk::NewRandomAccessFile(const std::string& path,
+                                         const rocksdb::FileOptions& options,
+                                         std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                         IODebugContext* debug) {
+  IOStatus status = At(path, "open");
+  if (!status.ok()) return status;
+  return FileSystemWrapper::NewRandomAccessFile(path, options, file, debug);
+}
+
+IOStatus FaultyDisk::NewDirectory(const std::string& path, const IOOptions& options,
+                                  std::unique_ptr<rocksdb::FSDirectory>* directory,
+                                  IODebugContext* debug) {
+  IOStatus status = FileSystemWrapper::NewDirectory(path, options, directory, debug);
+  if (!status.ok()) return status;
+  *directory = std::make_unique<WatchedDirectory>(std::move(*directory), this, path);
+  return status;
+}
+
+IOStatus FaultyDisk::RenameFile(const std::string& from, const std::string& to,
+                                const IOOptions& options, IODebugContext* debug) {
+  IOStatus status = At(to, "rename");
+  if (!status.ok()) return status;
+  const auto powered = Powered();
+  std::optional<std::string> before = ReadAll(to);
+  status = FileSystemWrapper::RenameFile(from, to, options, debug);
+  if (!status.ok()) return status;
+  std::lock_guard lock(mutex_);
+  if (const auto it = files_.find(from); it != files_.end()) {
+    files_[to] = it->second;
+    files_[to].entry_synced = true;  // the rename itself may be undone, see below
+    files_.erase(it);
+  }
+  renames_.try_emplace(to, std::move(before));
+  return status;
+}
+
+IOStatus FaultyDisk::DeleteFile(const std::string& path, const IOOptions& options,
+                                IODebugContext* debug) {
+  const auto powered = Powered();
+  IOStatus status = FileSystemWrapper::DeleteFile(path, options, debug);
+  std::lock_guard lock(mutex_);
+  files_.erase(path);
+  renames_.erase(path);
+  return status;
+}
+
+}  // namespace larder::crash

@@ -1,0 +1,102 @@
+// A disk that fails on command: the process is killed at a chosen operation, the power goes, or an
+// operation returns an error.
+//
+// Power loss is taken literally. Of every file that this process wrote, what was not synced is cut
+// off at a random place; a file whose directory was not synced since it was made may be gone; a
+// rename that was not followed by a sync of the directory may not have happened. Then the process
+// ends.
+//
+// Thread-safe. Lives as long as the process.
+//
+//   auto disk = std::make_shared<FaultyDisk>(*DiskPlan::Parse("power:log:append:17"), seed);
+//   auto env = rocksdb::NewCompositeEnv(disk);
+#pragma once
+
+#include <rocksdb/file_system.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+
+namespace larder::crash {
+
+// "ACTION:FILE:OPERATION:N": what happens at the N-th such operation.
+struct DiskPlan {
+  enum class Action { kNone, kKill, kPowerLoss, kFailOnce, kFailForGood };
+
+  Action action = Action::kNone;
+  std::string file;       // log, table, manifest, current, options, any
+  std::string operation;  // append, appended, sync, synced, rename, open
+  uint64_t count = 0;
+
+  // Actions: kill, power, fail, break. nullopt: not such a text. Empty: nothing ever happens.
+  static std::optional<DiskPlan> Parse(std::string_view text);
+};
+
+// What a file of a store is by its name.
+std::string_view FileKind(std::string_view path);
+
+class FaultyDisk final : public rocksdb::FileSystemWrapper {
+ public:
+  FaultyDisk(DiskPlan plan, uint64_t seed);
+  static const char* kClassName() { return "FaultyDisk"; }
+  const char* Name() const override { return kClassName(); }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus ReopenWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                       rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus ReuseWritableFile(const std::string& path, const std::string& old_path,
+                                      const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                      rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus NewRandomAccessFile(const std::string& path,
+                                        const rocksdb::FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                        rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus NewDirectory(const std::string& path, const rocksdb::IOOptions& options,
+                                 std::unique_ptr<rocksdb::FSDirectory>* directory,
+                                 rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus DeleteFile(const std::string& path, const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override;
+
+  // For the files and directories that it opens.
+  rocksdb::IOStatus At(std::string_view path, std::string_view operation);
+  // Held while an operation changes the disk, so that the power does not go in the middle of it.
+  std::shared_lock<std::shared_mutex> Powered() { return std::shared_lock(power_); }
+  void Wrote(const std::string& path, uint64_t size);
+  void Synced(const std::string& path);
+  void DirectorySynced(const std::string& path);
+
+ private:
+  struct File {
+    uint64_t size = 0;
+    uint64_t synced = 0;
+    bool entry_synced = false;
+  };
+
+  void Created(const std::string& path, uint64_t size);
+  [[noreturn]] void LosePower();
+
+  const DiskPlan plan_;
+  std::shared_mutex power_;
+  std::mutex mutex_;  // guards what follows
+  std::mt19937_64 random_;
+  uint64_t seen_ = 0;
+  std::map<std::string, File> files_;
+  // Renames whose directory is not synced: the target, and what it was before (nullopt: nothing).
+  std::map<std::string, std::optional<std::string>> renames_;
+};
+
+}  // namespace larder::crash

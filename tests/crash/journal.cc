@@ -1,0 +1,50 @@
+#include "tests/crash/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace larder::crash {
+
+Journal::Journal(const std::string& path)
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+  if (file_ < 0) std::abort();
+}
+
+Journal::~Journal() { ::close(file_); }
+
+void Journal::Write(std::string line) {
+  line += '\n';
+  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
+}
+
+void Journal::Started(std::string_view cluster) { Write(fmt::format("S {}", cluster)); }
+
+void Journal::Handled(std::string_view cluster, std::string_view type, std::string_view key,
+                      std::string_view version) {
+  Write(fmt::format("H {} {} {} {}", cluster, type, key, version));
+}
+
+void Journal::Worked(std::string_view cluster, std::string_view key, std::string_view version) {
+  Write(fmt::format("W {} {} {}", cluster, key, version));
+}
+
+std::vector<JournalLine> ReadJournal(const std::string& path) {
+  std::vector<JournalLine> lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text) && !file.eof();) {
+    std::istringstream in(text);
+    JournalLine line;
+    in >> line.kind >> line.cluster;
+    if (line.kind == 'H') in >> line.type >> line.key >> line.version;
+    if (line.kind == 'W') in >> line.key >> line.version;
+    if (in) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace larder::crash

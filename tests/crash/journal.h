@@ -1,0 +1,46 @@
+// What a consumer saw, written before it acknowledges, and read by the oracle: one line a record,
+// one write a line, on a disk that never fails.
+//
+//   S CLUSTER                      a process started
+//   H CLUSTER add|update|delete KEY VERSION     a handler was called
+//   W CLUSTER KEY VERSION          a worker looked at an item: version 0 for one that was gone
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace larder::crash {
+
+struct JournalLine {
+  char kind = 0;
+  std::string cluster;
+  std::string type;  // of H
+  std::string key;
+  uint64_t version = 0;
+};
+
+// Thread-safe: a line is one write to a file opened for appending.
+class Journal {
+ public:
+  explicit Journal(const std::string& path);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  void Started(std::string_view cluster);
+  void Handled(std::string_view cluster, std::string_view type, std::string_view key,
+               std::string_view version);
+  void Worked(std::string_view cluster, std::string_view key, std::string_view version);
+
+ private:
+  void Write(std::string line);
+
+  int file_;
+};
+
+// All lines of a journal. A last line without its end was not written.
+std::vector<JournalLine> ReadJournal(const std::string& path);
+
+}  // namespace larder::crash

@@ -1,0 +1,165 @@
+// The crash programme: breaks a running controller in every way there is and judges what is left.
+//
+//   larder_crash --mode kill|power|io|full|flip|all [--runs N] [--seed S] [--file KIND]
+//                [--mutant NAME] [--keep DIR] [--quiet]
+//
+// Prints "N runs, V violations" and ends with 1 when there is any. A failing episode prints the
+// command that repeats it and keeps its store and its journal.
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/crash/episode.h"
+#include "tests/crash/subject.h"
+
+namespace larder::crash {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRunsAnEpisode = 10;
+
+struct Options {
+  std::string mode = "all";
+  std::string file{};
+  int runs = 100;
+  uint64_t seed = 0;
+  std::string mutant{};
+  std::string keep{};
+  bool quiet = false;
+  std::string program{};
+};
+
+// A file system of 24 MiB that only this process and its children see. False: not permitted.
+bool MountSmallDisk(const std::string& path) {
+  const auto write = [](const char* file, const std::string& text) { std::ofstream(file) << text; };
+  const uid_t uid = ::getuid();
+  const gid_t gid = ::getgid();
+  if (::unshare(CLONE_NEWNS) != 0) {
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    write("/proc/self/setgroups", "deny");
+    write("/proc/self/uid_map", fmt::format("{0} {0} 1", uid));
+    write("/proc/self/gid_map", fmt::format("{0} {0} 1", gid));
+  }
+  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("larder", path.c_str(), "tmpfs", 0, "size=24m") == 0;
+}
+
+std::string MakeDirectory() {
+  std::string path = (fs::temp_directory_path() / "larder-crash-XXXXXX").string();
+  if (::mkdtemp(path.data()) == nullptr) {
+    std::fprintf(stderr, "crash: no temporary directory\n");
+    std::_Exit(2);
+  }
+  return path;
+}
+
+void Report(const Options& options, const EpisodeOptions& episode, const EpisodeResult& result) {
+  std::fprintf(stderr, "crash: %s, run %d: %s\n", episode.mode.c_str(), result.runs,
+               result.crash.c_str());
+  for (const std::string& violation : result.violations) {
+    std::fprintf(stderr, "  %s\n", violation.c_str());
+  }
+  std::string kept = options.keep.empty() ? MakeDirectory() : options.keep;
+  std::error_code error;
+  fs::copy(episode.directory, kept, fs::copy_options::recursive, error);
+  std::fprintf(
+      stderr,
+      "  store and journal: %s\n  to repeat: ./dev crash --mode %s%s --seed %llu --runs %d%s\n",
+      kept.c_str(), episode.mode.c_str(),
+      episode.file.empty() ? "" : (" --file " + episode.file).c_str(),
+      static_cast<unsigned long long>(episode.seed), episode.runs,
+      episode.mutant.empty() ? "" : (" --mutant " + episode.mutant).c_str());
+}
+
+int RunMode(const Options& options, const std::string& mode) {
+  const std::string root = MakeDirectory();
+  if (mode == "full" && !MountSmallDisk(root)) {
+    std::printf("0 runs, 0 violations (full: skipped, this machine lets nobody mount)\n");
+    fs::remove_all(root);
+    return 0;
+  }
+  int runs = 0;
+  int refused = 0;
+  int violations = 0;
+  // Episode seeds are far apart, so that a failing one is repeated alone by its own seed.
+  for (uint64_t number = 0; runs < options.runs && violations == 0; ++number) {
+    EpisodeOptions episode;
+    episode.mode = mode;
+    episode.file = options.file;
+    episode.seed = options.seed + number * 1'000'003;
+    episode.runs = std::min(kRunsAnEpisode, options.runs - runs);
+    episode.mutant = options.mutant;
+    episode.directory = root + "/episode";
+    episode.program = options.program;
+    fs::create_directories(episode.directory);
+    const EpisodeResult result = RunEpisode(episode);
+    runs += result.runs;
+    refused += result.refused;
+    violations += static_cast<int>(result.violations.size());
+    if (!result.violations.empty()) Report(options, episode, result);
+    fs::remove_all(episode.directory);
+    if (!options.quiet && number % 10 == 9) {
+      std::fprintf(stderr, "crash: %s: %d of %d runs\n", mode.c_str(), runs, options.runs);
+    }
+  }
+  std::printf("%d runs, %d violations (%s%s, seed %llu%s)\n", runs, violations, mode.c_str(),
+              options.file.empty() ? "" : (" " + options.file).c_str(),
+              static_cast<unsigned long long>(options.seed),
+              mode == "flip" ? fmt::format(", {} refused with an error", refused).c_str() : "");
+  std::fflush(stdout);
+  if (mode == "full") ::umount(root.c_str());
+  std::error_code ignored;
+  fs::remove_all(root, ignored);
+  return violations == 0 ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Breaks a running controller and judges what is left.");
+  Options options;
+  app.add_option("--mode", options.mode)
+      ->check(CLI::IsMember({"kill", "power", "io", "full", "flip", "all"}));
+  app.add_option("--file", options.file)
+      ->check(CLI::IsMember({"log", "table", "manifest", "current", "options"}));
+  app.add_option("--runs", options.runs)->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed);
+  app.add_option("--keep", options.keep);
+  app.add_flag("--quiet", options.quiet);
+  // For the programme's own test: the process with a known bug.
+  app.add_option("--mutant", options.mutant)->group("");
+
+  SubjectOptions subject;
+  CLI::App* subject_command = app.add_subcommand("subject", "")->group("");
+  subject_command->add_option("--url", subject.url);
+  subject_command->add_option("--store", subject.store);
+  subject_command->add_option("--journal", subject.journal);
+  subject_command->add_option("--plan", subject.disk_plan);
+  subject_command->add_option("--seed", subject.seed);
+  subject_command->add_option("--mutant", subject.mutant);
+  subject_command->add_option("--settle-at", subject.settle_at);
+  CLI11_PARSE(app, argc, argv);
+  if (subject_command->parsed()) return RunSubject(subject);
+
+  options.program = fs::read_symlink("/proc/self/exe").string();
+  if (options.seed == 0) options.seed = std::random_device()();
+  std::vector<std::string> modes = {options.mode};
+  // The one that mounts is last: it changes the process's view of the file system.
+  if (options.mode == "all") modes = {"kill", "power", "io", "flip", "full"};
+  int code = 0;
+  for (const std::string& mode : modes) code = std::max(code, RunMode(options, mode));
+  return code;
+}
+
+}  // namespace
+}  // namespace larder::crash
+
+int main(int argc, char** argv) { return larder::crash::Main(argc, argv); }

@@ -1,0 +1,27 @@
+// The bugs that the oracle must find (see subject.h for their names), made on purpose.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "client/transport.h"
+#include "schema/object.h"
+#include "storage/store.h"
+
+namespace larder::crash {
+
+// Commits the cursor of a change that is not committed itself yet.
+void CommitCursorFirst(Store* store, CollectionId collection, const Object& changed);
+
+// Commits an index key that no object has.
+void LeaveIndexKey(Store* store, CollectionId collection, const Object& changed);
+
+// When a relist begins, deletes stored objects that it has not come to.
+void SweepEarly(Store* store, CollectionId collection, const std::stop_token& stop);
+
+// Answers for the cluster's identity with what the server said the first time.
+std::unique_ptr<HttpTransport> BelieveOldCluster(std::unique_ptr<HttpTransport> transport,
+                                                 const std::string& store_path);
+
+}  // namespace larder::crash

@@ -1,0 +1,191 @@
+#include "tests/crash/subject.h"
+
+#include <rocksdb/env.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "client/config.h"
+#include "informer/shared_informer.h"
+#include "storage/testing.h"
+#include "tests/crash/faulty_disk.h"
+#include "tests/crash/journal.h"
+#include "tests/crash/mutants.h"
+
+namespace larder::crash {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The handler whose calls the oracle judges.
+class AuditHandler final : public EventHandler {
+ public:
+  AuditHandler(Journal* journal, std::string cluster, WorkQueue* queue_apart)
+      : journal_(journal), cluster_(std::move(cluster)), queue_apart_(queue_apart) {}
+
+  void OnAdd(const ObjectPtr& object, bool) override { Record("add", *object); }
+  void OnUpdate(const ObjectPtr&, const ObjectPtr& now) override { Record("update", *now); }
+  void OnDelete(const ObjectPtr& last_known, bool) override { Record("delete", *last_known); }
+
+ private:
+  void Record(std::string_view type, const Object& object) {
+    const std::string key = object.key().ToString();
+    journal_->Handled(cluster_, type, key, object.resource_version());
+    if (queue_apart_ != nullptr) (void)queue_apart_->Add(key);
+  }
+
+  Journal* const journal_;
+  const std::string cluster_;
+  WorkQueue* const queue_apart_;  // of the mutant that adds items here; else null
+};
+
+class Subject {
+ public:
+  explicit Subject(const SubjectOptions& options) : options_(options), journal_(options.journal) {}
+
+  Result<void> OpenStore() {
+    const auto plan = DiskPlan::Parse(options_.disk_plan);
+    if (!plan) return MakeError(ErrorCode::kInvalidArgument, "no plan: {}", options_.disk_plan);
+    env_ = rocksdb::NewCompositeEnv(std::make_shared<FaultyDisk>(*plan, options_.seed));
+    StoreOptions store;
+    store.path = options_.store;
+    store.memory_limit = size_t{8} << 20;
+    store.sync_interval = 50ms;
+    LARDER_ASSIGN_OR_RETURN(store_, OpenStoreOnEnv(store, env_.get()));
+    return {};
+  }
+
+  Result<void> Start() {
+    LARDER_ASSIGN_OR_RETURN(transport_, MakeTransport(ForUrl(options_.url)));
+    if (Is("any-cluster")) transport_ = BelieveOldCluster(std::move(transport_), options_.store);
+    LARDER_ASSIGN_OR_RETURN(cluster_, FetchClusterUid(*transport_, {}));
+    journal_.Started(cluster_);
+
+    WorkQueueOptions work;
+    work.name = kQueueName;
+    work.store = store_.get();
+    LARDER_ASSIGN_OR_RETURN(queue_, WorkQueue::Open(std::move(work)));
+
+    InformerOptions informer;
+    informer.resource = *LookupResource("pods");
+    informer.indexes = {*IndexDefinition::ByField(kIndexName, "spec.nodeName")};
+    LARDER_ASSIGN_OR_RETURN(informer_,
+                            SharedInformer::Open({store_.get(), &hot_, transport_.get(), cluster_},
+                                                 std::move(informer)));
+    collection_ = informer_->GetIndexer().collection().id;
+    auto handler = std::make_shared<AuditHandler>(&journal_, cluster_,
+                                                  Is("queue-apart") ? queue_.get() : nullptr);
+    HandlerOptions durable;
+    durable.durable_name = kHandlerName;
+    LARDER_ASSIGN_OR_RETURN(handler_, informer_->AddEventHandler(handler, durable));
+    LARDER_RETURN_IF_ERROR(informer_->AddEnqueuer(
+        queue_.get(), {.name = kQueueName},
+        [this](const ObjectChange& change, const Enqueue& enqueue) { Staged(change, enqueue); }));
+    informer_->Start();
+    for (int i = 0; i < 2; ++i) {
+      threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
+    }
+    threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
+    if (Is("sweep-early")) {
+      threads_.emplace_back(
+          [this](const std::stop_token& stop) { SweepEarly(store_.get(), collection_, stop); });
+    }
+    return {};
+  }
+
+  bool IsSettled(uint64_t version) {
+    const std::string cursor = informer_->LastSyncResourceVersion();
+    if (!informer_->HasSynced() || cursor.empty() || std::stoull(cursor) < version) return false;
+    const ListenerStats handler = handler_->Stats();
+    return handler_->HasSynced() && handler.rows == 0 && handler.buffered == 0 &&
+           !handler.spilling && queue_->Counters().items == 0;
+  }
+
+  void Stop() {
+    threads_.clear();
+    informer_->Stop();
+    informer_.reset();
+    queue_.reset();
+    store_.reset();
+  }
+
+ private:
+  bool Is(std::string_view mutant) const { return options_.mutant == mutant; }
+
+  void Staged(const ObjectChange& change, const Enqueue& enqueue) {
+    if (Is("cursor-first")) CommitCursorFirst(store_.get(), collection_, *change.current());
+    if (Is("index-left")) LeaveIndexKey(store_.get(), collection_, *change.current());
+    if (!Is("queue-apart")) enqueue(change.current()->key().ToString(), 0);
+  }
+
+  void Work(const std::stop_token& stop) {
+    while (const auto item = queue_->Get(stop)) {
+      if (Is("done-first")) {
+        queue_->Done(*item);
+        (void)queue_->Flush();
+        std::this_thread::sleep_for(5ms);  // the work
+      }
+      const auto pod = informer_->GetIndexer().GetByKey(*ObjectKey::Parse(*item));
+      if (!pod && pod.error().code != ErrorCode::kNotFound) {
+        (void)queue_->AddRateLimited(*item, pod.error().message);
+      } else {
+        const bool there = pod && *pod != nullptr;
+        journal_.Worked(cluster_, *item, there ? std::string((*pod)->resource_version()) : "0");
+        queue_->Forget(*item);
+      }
+      queue_->Done(*item);
+    }
+  }
+
+  // So that tables and manifests are written while somebody looks for a bad moment.
+  void WriteTables(const std::stop_token& stop) {
+    std::mt19937_64 random(options_.seed);
+    while (RealClock()->SleepFor(std::chrono::milliseconds(10 + random() % 90), stop)) {
+      store_->StartFlush();
+    }
+  }
+
+  const SubjectOptions options_;
+  Journal journal_;
+  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<Store> store_;
+  HotTier hot_{HotTierOptions{}};
+  std::unique_ptr<HttpTransport> transport_;
+  std::string cluster_;
+  std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<SharedInformer> informer_;
+  CollectionId collection_ = 0;
+  SharedInformer::Registration handler_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace
+
+int RunSubject(const SubjectOptions& options) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  spdlog::set_level(spdlog::level::off);
+  Subject subject(options);
+  if (const Result<void> opened = subject.OpenStore(); !opened) {
+    std::fprintf(stderr, "crash: %s\n", opened.error().ToString().c_str());
+    std::_Exit(kRefused);
+  }
+  if (const Result<void> started = subject.Start(); !started) {
+    std::fprintf(stderr, "crash: %s\n", started.error().ToString().c_str());
+    std::_Exit(kRefused);
+  }
+  for (;;) {
+    std::this_thread::sleep_for(5ms);
+    if (options.settle_at && subject.IsSettled(*options.settle_at)) break;
+  }
+  subject.Stop();
+  std::_Exit(kSettled);
+}
+
+}  // namespace larder::crash

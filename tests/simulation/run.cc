@@ -1,0 +1,384 @@
+#include "tests/simulation/run.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "indexer/indexer.h"
+#include "informer/collection_sync.h"
+#include "queue/work_queue.h"
+#include "reflector/reflector.h"
+#include "storage/maintenance.h"
+#include "storage/testing.h"
+#include "tests/simulation/volatile_disk.h"
+#include "tests/simulation/world.h"
+
+namespace larder::simulation {
+namespace {
+
+constexpr char kQueue[] = "work";
+constexpr int kLives = 4;
+
+std::string KeyOf(const Object& object) { return object.key().ToString(); }
+
+// What the worker has seen of each key. On another disk: it survives everything.
+struct Seen {
+  std::string uid;               // the last one that was there
+  std::set<std::string> states;  // every uid and version
+  std::set<std::string> gone;    // the uids whose end was noticed
+};
+struct Journal {
+  std::map<std::string, Seen> keys;
+  // The store has just lost its newest commits: the worker may know of objects that it never had.
+  bool power_lost = false;
+};
+
+// One life of the process: from opening the store to the crash or the calm end.
+class Life final : private ChangeSink, private Target {
+ public:
+  Life(World* world, VolatileDisk* disk, InstantClock* clock, const std::string& path,
+       Journal* journal, Mutant mutant, uint64_t seed)
+      : world_(*world),
+        disk_(*disk),
+        clock_(*clock),
+        path_(path),
+        journal_(*journal),
+        mutant_(mutant),
+        random_(seed) {}
+
+  // The first thing that went wrong; empty: nothing.
+  const std::string& violation() const { return violation_; }
+  void ExpectThat(bool good, const std::string& what) {
+    if (!good && violation_.empty()) violation_ = what;
+  }
+
+  bool Open() {
+    StoreOptions options{.path = path_, .memory_limit = 8 << 20};
+    options.clock = &still_;
+    auto store = OpenStoreOnEnv(options, disk_.env());
+    if (!store) return Fail("open", store.error());
+    store_ = *std::move(store);
+    hot_ = std::make_unique<HotTier>(HotTierOptions{.max_bytes = 1 << 20});
+    CollectionSpec spec;
+    spec.cluster_uid = "cluster";
+    spec.resource = *LookupResource("pods");
+    auto indexer = Indexer::Open(store_.get(), hot_.get(), spec,
+                                 {*IndexDefinition::ByField("phase", "status.phase")});
+    if (!indexer) return Fail("index", indexer.error());
+    indexer_ = *std::move(indexer);
+    auto queue = WorkQueue::Open({.name = kQueue,
+                                  .store = store_.get(),
+                                  .flush_interval = std::chrono::milliseconds(0),
+                                  .clock = &still_});
+    if (!queue) return Fail("queue", queue.error());
+    queue_ = *std::move(queue);
+    CollectionSyncOptions sync_options;
+    sync_options.clock = &still_;
+    sync_options.max_batch_objects = 1;  // how many fit into a batch would depend on timing
+    ChangeSink* const sink = this;
+    sync_ = std::make_unique<CollectionSync>(indexer_.get(), sink, sync_options);
+    return true;
+  }
+
+  // Runs until `calls` calls of the target, then the disk dies; 0: until the world is quiet.
+  void Run(uint64_t calls) {
+    calls_left_ = calls;
+    world_.on_quiet = [this] { stop_.request_stop(); };
+    ReflectorOptions options;
+    options.resource = *LookupResource("pods");
+    constexpr FirstSync kWays[] = {FirstSync::kList, FirstSync::kWatchList};
+    options.first_sync = kWays[random_() % 2];
+    options.random_seed = 1 + random_() % 1000;
+    options.clock = &clock_;
+    options.parallel_fetches = 1;
+    auto reflector = Reflector::Create(options, &world_, this);
+    if (!reflector) {
+      Fail("reflector", reflector.error());
+      return;
+    }
+    (void)(*reflector)->Run(stop_.get_token());
+  }
+
+  // REQUIRES: not dead.
+  void Settle() {
+    while (queue_->Len() > 0) Work();
+    if (auto flushed = queue_->Flush(); !flushed) Fail("flush", flushed.error());
+  }
+
+  void Close() {
+    sync_.reset();
+    queue_.reset();
+    indexer_.reset();
+    store_.reset();
+  }
+
+  // Everything that must hold of what is stored, whatever happened before.
+  void Check() {
+    const auto report = Verify(*store_);
+    if (!report) {
+      Fail("verify", report.error());
+      return;
+    }
+    for (const Problem& problem : report->problems) {
+      ExpectThat(false, fmt::format("{} {}: {}", problem.family, problem.key, problem.message));
+    }
+    const auto cursor = store_->GetCursor(indexer_->collection().id);
+    if (!cursor) {
+      Fail("cursor", cursor.error());
+      return;
+    }
+    const State stored = Stored();
+    if (cursor->state == SyncState::kSynced) {
+      const uint64_t version = std::stoull(cursor->resource_version);
+      ExpectThat(world_.WasEver(version, stored),
+                 fmt::format("the store is not what the cluster was at its cursor {}: {}", version,
+                             world_.Difference(version, stored)));
+    }
+    CheckWork(stored);
+  }
+  void CheckCaughtUp() {
+    ExpectThat(Texts(Stored()) == Texts(world_.Now()), "a calm cluster was not caught up with");
+    ExpectThat(queue_->Len() == 0, "work is left");
+  }
+  State Stored() {
+    State state;
+    (void)indexer_->ForEach({}, [&](const ObjectPtr& object) {
+      TestPod pod;
+      pod.name = object->name();
+      pod.uid = object->uid();
+      pod.version = object->resource_version();
+      if (const auto phase = phase_.Value(*object)) {
+        pod.extra = fmt::format(R"(,"status":{{"phase":"{}"}})", *phase);
+      }
+      state[pod.name] = pod;
+      return true;
+    });
+    return state;
+  }
+
+ private:
+  static std::set<std::string> Texts(const State& state) {
+    std::set<std::string> texts;
+    for (const auto& [name, pod] : state) texts.insert(PodJson(pod));
+    return texts;
+  }
+
+  // A key whose stored state the worker has not seen must be pending.
+  void CheckWork(const State& stored) {
+    std::set<std::string> pending;
+    for (const auto& item : queue_->Items()) pending.insert(item.item);
+    for (const auto& [name, pod] : stored) {
+      const std::string key = "x/" + name;
+      ExpectThat(journal_.keys[key].states.count(StateOf(pod.uid, pod.version)) != 0 ||
+                     pending.count(key) != 0,
+                 fmt::format("{} at {} is neither worked on nor pending", key, pod.version));
+    }
+    for (auto& [key, seen] : journal_.keys) {
+      if (stored.count(key.substr(2)) != 0 || pending.count(key) != 0) continue;
+      if (journal_.power_lost) seen.uid.clear();
+      ExpectThat(seen.uid.empty() || seen.gone.count(seen.uid) != 0,
+                 fmt::format("nobody will hear that {} is gone", key));
+    }
+    journal_.power_lost = false;
+  }
+  static std::string StateOf(std::string_view uid, std::string_view version) {
+    return fmt::format("{}@{}", uid, version);
+  }
+
+  bool Fail(std::string_view what, const Error& error) {
+    ExpectThat(false, fmt::format("{}: {}", what, error.ToString()));
+    return false;
+  }
+
+  // The worker: looks at the store, writes into its journal, acknowledges.
+  void Work() {
+    const auto item = queue_->Get({}, std::chrono::nanoseconds(0));
+    if (!item) return;
+    const size_t slash = item->find('/');
+    const auto object = indexer_->GetByKey({item->substr(0, slash), item->substr(slash + 1)});
+    Seen& seen = journal_.keys[*item];
+    if (object) {
+      seen.uid = (*object)->uid();
+      seen.states.insert(StateOf(seen.uid, (*object)->resource_version()));
+    } else {
+      seen.gone.insert(seen.uid);
+    }
+    queue_->Done(*item);
+  }
+
+  // ---- ChangeSink: the enqueuer
+  Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change) override {
+    if (mutant_ == Mutant::kLoseQueueItem && change.type == ChangeType::kDeleted) return {};
+    queue_->Stage(writer.transaction(), KeyOf(*change.current()), 0, &staged_);
+    return {};
+  }
+  void Publish(bool committed) override {
+    WorkQueue::Staged staged = std::exchange(staged_, {});
+    if (committed) queue_->Committed(std::move(staged));
+  }
+  void Synced() override {}
+
+  // ---- Target: passes everything on, one by one, and is where the crash happens
+  template <typename Call>
+  auto Through(const Call& call) -> decltype(call()) {
+    if (!world_is_calm() && random_() % 50 == 0) {
+      return MakeError(ErrorCode::kNoSpace, "the disk is full for a moment");
+    }
+    if (calls_left_ != 0 && --calls_left_ == 0) {
+      // Before the call, or after it and before anybody knows.
+      if (random_() % 2 == 0) {
+        auto outcome = call();
+        Crash();
+        return outcome;
+      }
+      Crash();
+      return MakeError(ErrorCode::kCancelled, "dead");
+    }
+    return call();
+  }
+  bool world_is_calm() const { return calls_left_ == 0; }
+  void Crash() {
+    dead_ = true;
+    disk_.Die();
+    stop_.request_stop();
+  }
+  void Worker() {
+    if (dead_) return;
+    if (random_() % 3 == 0) Work();
+    if (random_() % 6 == 0) (void)queue_->Flush();
+    if (random_() % 9 == 0) (void)store_->Sync();
+  }
+
+  Result<Position> Start() override { return sync_->Start(); }
+  Result<void> BeginList(std::string_view why) override {
+    return Through([&] { return sync_->BeginList(why); });
+  }
+  Result<void> ListItem(ObjectPtr object) override {
+    return Through([&]() -> Result<void> {
+      LARDER_RETURN_IF_ERROR(sync_->ListItem(std::move(object)));
+      return sync_->Flush();
+    });
+  }
+  Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
+                                 std::string_view version) override {
+    return Through([&] { return sync_->ListItemUnchanged(key, uid, version); });
+  }
+  Result<void> EndList(std::string_view version) override {
+    auto outcome = Through([&]() -> Result<void> {
+      LARDER_RETURN_IF_ERROR(mutant_ == Mutant::kSkipSweep ? SkipSweep(version)
+                                                           : sync_->EndList(version));
+      return {};
+    });
+    Worker();
+    return outcome;
+  }
+  Result<void> Event(EventType type, ObjectPtr object) override {
+    auto outcome = Through([&]() -> Result<void> {
+      const std::string version(object->resource_version());
+      if (mutant_ == Mutant::kEarlyCursor) LARDER_RETURN_IF_ERROR(SetCursor(version));
+      if (mutant_ == Mutant::kLoseEvent && random_() % 10 == 0) return sync_->Bookmark(version);
+      LARDER_RETURN_IF_ERROR(sync_->Event(type, object));
+      return sync_->Flush();
+    });
+    Worker();
+    return outcome;
+  }
+  Result<void> Bookmark(std::string_view version) override {
+    return Through([&] { return sync_->Bookmark(version); });
+  }
+
+  // ---- mutants
+  Result<void> SetCursor(const std::string& version) {
+    LARDER_ASSIGN_OR_RETURN(Cursor cursor, store_->GetCursor(indexer_->collection().id));
+    cursor.resource_version = version;
+    Transaction transaction = store_->Begin();
+    transaction.SetCursor(indexer_->collection().id, cursor);
+    LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
+    if (random_() % 20 == 0) Crash();
+    return {};
+  }
+  Result<void> SkipSweep(std::string_view version) {
+    // As if everything stored had been in the list.
+    std::vector<std::pair<ObjectKey, ObjectHead>> rows;
+    LARDER_RETURN_IF_ERROR(store_->ScanHeads(indexer_->collection().id, {},
+                                             [&](const ObjectKey& key, const ObjectHead& head) {
+                                               rows.emplace_back(key, head);
+                                               return true;
+                                             }));
+    for (const auto& [key, head] : rows) {
+      LARDER_RETURN_IF_ERROR(
+          sync_->ListItemUnchanged(key, head.uid, head.resource_version).map([](bool) {}));
+    }
+    return sync_->EndList(version);
+  }
+
+  World& world_;
+  VolatileDisk& disk_;
+  InstantClock& clock_;
+  const std::string path_;
+  Journal& journal_;
+  const Mutant mutant_;
+  std::mt19937_64 random_;
+  FakeClock still_;  // for what has threads of its own: they wait to be woken, not for time
+  const FieldPath phase_ = *FieldPath::Parse("status.phase");
+  std::stop_source stop_;
+  uint64_t calls_left_ = 0;
+  bool dead_ = false;
+  std::string violation_;
+  WorkQueue::Staged staged_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<HotTier> hot_;
+  std::unique_ptr<Indexer> indexer_;
+  std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<CollectionSync> sync_;
+};
+
+}  // namespace
+
+bool LosesPower(uint64_t seed) { return seed % 2 == 1; }
+
+Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
+  Verdict verdict;
+  std::mt19937_64 random(seed);
+  InstantClock clock;
+  World world(random(), &clock);
+  world.trace = [&](std::string_view text) {
+    verdict.trace = XXH3_64bits_withSeed(text.data(), text.size(), verdict.trace);
+  };
+  world.Change(static_cast<int>(random() % 8));
+  VolatileDisk disk;
+  Journal journal;
+  const std::string path = directory + "/store";
+  std::filesystem::remove_all(path);
+  std::string lives;
+  for (int number = 0; number <= kLives && verdict.violation.empty(); ++number) {
+    const bool last = number == kLives;
+    Life life(&world, &disk, &clock, path, &journal, mutant, random());
+    if (life.Open()) {
+      life.Check();
+      if (last) {
+        world.Calm();
+        life.Run(0);
+        life.Settle();
+        life.Check();
+        life.CheckCaughtUp();
+      } else {
+        life.Run(1 + random() % 60);
+      }
+    }
+    verdict.violation = life.violation();
+    for (const auto& [name, pod] : State(last ? life.Stored() : State())) world.trace(PodJson(pod));
+    life.Close();
+    const bool power = LosesPower(seed) && random() % 2 == 0;
+    disk.Revive(power ? VolatileDisk::Loss::kPower : VolatileDisk::Loss::kProcess, random);
+    journal.power_lost = power;
+    if (random() % 5 == 0) world.Rewind();
+  }
+  return verdict;
+}
+
+}  // namespace larder::simulation

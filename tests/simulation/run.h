@@ -1,0 +1,34 @@
+// One seed: a controller's whole life on a simulated cluster, with crashes; and the verdict.
+//
+// Reflector, DeltaFifo, commits, indexes and queue are the real ones, in lock-step with the world,
+// on a clock that never waits and a disk that dies. The same seed gives the same trace, with two
+// exceptions: a power loss (how much of a flush in the background is safe by then is a matter of
+// timing), and a crash while a relist fetches single objects (that has a thread of its own).
+//
+// What is checked, after every crash and at the end:
+//  - a store that says it is complete has the cluster's state at its cursor, nothing older
+//  (prefix);
+//  - everything that is stored verifies, indexes recomputed (atomic);
+//  - every key that ever changed was worked on, or is pending, in its newest stored state
+//  (reliable);
+//  - a calm world is caught up with (never stale for ever).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace larder::simulation {
+
+// A bug to switch on, for showing that the checks can fail.
+enum class Mutant { kNone, kLoseEvent, kLoseQueueItem, kSkipSweep, kEarlyCursor };
+
+bool LosesPower(uint64_t seed);
+
+struct Verdict {
+  uint64_t trace = 0;     // hash of all that was said and done
+  std::string violation;  // empty: none
+};
+
+Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant = Mutant::kNone);
+
+}  // namespace larder::simulation

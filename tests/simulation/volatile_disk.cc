@@ -1,0 +1,136 @@
+#include "tests/simulation/volatile_disk.h"
+
+#include <atomic>
+#include <filesystem>
+
+namespace larder::simulation {
+
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+
+class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
+ public:
+  Files() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "VolatileDisk"; }
+
+  struct Extent {
+    uint64_t size = 0, synced = 0;
+  };
+  std::atomic<bool> dead{false};
+
+  void Set(const std::string& path, Extent extent) {
+    std::lock_guard lock(mutex_);
+    extents_[path] = extent;
+  }
+  std::map<std::string, Extent> Take() {
+    std::lock_guard lock(mutex_);
+    return std::move(extents_);
+  }
+
+  IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                           std::unique_ptr<rocksdb::FSWritableFile>* file,
+                           IODebugContext* debug) override;
+  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
+                      IODebugContext* debug) override {
+    if (dead.load()) return IOStatus::OK();
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto it = extents_.find(from); it != extents_.end()) {
+        extents_[to] = it->second;
+        extents_.erase(it);
+      }
+    }
+    return FileSystemWrapper::RenameFile(from, to, options, debug);
+  }
+  IOStatus DeleteFile(const std::string& path, const IOOptions& options,
+                      IODebugContext* debug) override {
+    if (dead.load()) return IOStatus::OK();
+    {
+      std::lock_guard lock(mutex_);
+      extents_.erase(path);
+    }
+    return FileSystemWrapper::DeleteFile(path, options, debug);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Extent> extents_;  // guarded by mutex_: files written in this life
+};
+
+namespace {
+
+// Never waits for the real disk: what counts as synced is written down instead.
+template <typename Files>
+class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  TrackedFile(std::string path, Files* files, std::unique_ptr<rocksdb::FSWritableFile> file)
+      : FSWritableFileOwnerWrapper(std::move(file)), path_(std::move(path)), files_(files) {
+    files_->Set(path_, extent_);
+  }
+  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
+                  IODebugContext* debug) override {
+    if (files_->dead.load()) return IOStatus::OK();
+    const IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
+    if (status.ok()) {
+      extent_.size += data.size();
+      files_->Set(path_, extent_);
+    }
+    return status;
+  }
+  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
+                  const rocksdb::DataVerificationInfo&, IODebugContext* debug) override {
+    return Append(data, options, debug);
+  }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override { return Synced(); }
+  IOStatus Fsync(const IOOptions&, IODebugContext*) override { return Synced(); }
+  IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
+    return IOStatus::OK();
+  }
+
+ private:
+  IOStatus Synced() {
+    if (files_->dead.load()) return IOStatus::OK();
+    extent_.synced = extent_.size;
+    files_->Set(path_, extent_);
+    return IOStatus::OK();
+  }
+
+  const std::string path_;
+  Files* const files_;
+  typename Files::Extent extent_;
+};
+
+}  // namespace
+
+IOStatus VolatileDisk::Files::NewWritableFile(const std::string& path,
+                                              const rocksdb::FileOptions& options,
+                                              std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                              IODebugContext* debug) {
+  // A dead disk gives a file that nobody looks for.
+  const std::string where = dead.load() ? path + ".unseen" : path;
+  std::unique_ptr<rocksdb::FSWritableFile> made;
+  const IOStatus status = FileSystemWrapper::NewWritableFile(where, options, &made, debug);
+  if (status.ok()) {
+    *file = std::make_unique<TrackedFile<Files>>(where, this, std::move(made));
+  }
+  return status;
+}
+
+VolatileDisk::VolatileDisk()
+    : files_(std::make_shared<Files>()), env_(rocksdb::NewCompositeEnv(files_)) {}
+VolatileDisk::~VolatileDisk() = default;
+
+void VolatileDisk::Die() { files_->dead.store(true); }
+
+void VolatileDisk::Revive(Loss loss, std::mt19937_64& random) {
+  for (const auto& [path, extent] : files_->Take()) {
+    std::error_code error;
+    if (loss == Loss::kProcess || !std::filesystem::is_regular_file(path, error)) continue;
+    const uint64_t kept = extent.synced + random() % (extent.size - extent.synced + 1);
+    std::filesystem::resize_file(path, kept, error);
+  }
+  files_->dead.store(false);
+}
+
+}  // namespace larder::simulation
