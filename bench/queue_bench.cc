@@ -1,22 +1,19 @@
 // What the durable work queue costs, beside client-go's queue in memory.
 //
-//   bench_queue [--quick] [--json]
+//   bench_queue [--quick] [--json] [--only cycles|sync|pending]
 //
 // Every phase runs in a process of its own, so that memory is measured clean. The peer
 // (bench/peers/queue) needs Go; it is built into the user's cache folder. Without Go its column is
 // left out and says so.
 #include <prometheus/registry.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <functional>
+#include <latch>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -24,38 +21,12 @@
 #include <thread>
 #include <vector>
 
+#include "bench/support.h"
 #include "queue/work_queue.h"
 #include "storage/store.h"
 
-namespace larder {
+namespace larder::bench {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-
-double SecondsSince(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-[[noreturn]] void Die(const std::string& message) {
-  std::fprintf(stderr, "bench_queue: %s\n", message.c_str());
-  std::_Exit(1);
-}
-
-template <typename T>
-T OrDie(Result<T> result) {
-  if (!result) Die(result.error().ToString());
-  return std::move(*result);
-}
-void OrDie(const Result<void>& result) {
-  if (!result) Die(result.error().ToString());
-}
-
-using Figures = std::map<std::string, double>;
 
 // Runs `phase` in a child process.
 Figures InChild(const std::function<Figures()>& phase) {
@@ -82,39 +53,6 @@ Figures InChild(const std::function<Figures()>& phase) {
   if (status != 0) Die("a phase failed");
   return nlohmann::json::parse(text).get<Figures>();
 }
-
-std::string Output(const std::string& command) {
-  std::string out;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return out;
-  std::array<char, 4096> chunk;
-  while (const size_t size = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
-    out.append(chunk.data(), size);
-  }
-  return ::pclose(pipe) == 0 ? out : std::string();
-}
-
-double ResidentMiB() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) / 1024;
-  }
-  return 0;
-}
-
-class TempDir {
- public:
-  TempDir() {
-    std::string path = (std::filesystem::temp_directory_path() / "larder-bench-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) Die("no temporary directory");
-    path_ = path;
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  std::string Store() const { return path_ + "/store"; }
-
- private:
-  std::string path_;
-};
 
 std::unique_ptr<Store> OpenStore(const TempDir& dir) {
   StoreOptions options;
@@ -175,20 +113,34 @@ Figures CyclePhase(int cycles) {
 // Items added a second, each on disk when its call returns.
 double SyncAdds(WorkQueue& queue, int threads, int items) {
   const int each = items / threads;
-  const auto start = SteadyClock::now();
-  {
-    std::vector<std::jthread> producers;
-    for (int t = 0; t < threads; ++t) {
-      producers.emplace_back([&queue, t, threads, each] {
-        AddOptions options;
-        options.durability = Durability::kSync;
-        for (int i = 0; i < each; ++i) {
-          OrDie(queue.AddWithOptions(Key(threads * 1000 + t, i), options));
-        }
-      });
-    }
+  // Starting the threads is not what is measured.
+  std::latch begin(threads + 1);
+  std::vector<std::jthread> producers;
+  for (int t = 0; t < threads; ++t) {
+    producers.emplace_back([&queue, &begin, t, threads, each] {
+      AddOptions options;
+      options.durability = Durability::kSync;
+      begin.arrive_and_wait();
+      for (int i = 0; i < each; ++i) {
+        OrDie(queue.AddWithOptions(Key(threads * 1000 + t, i), options));
+      }
+    });
   }
+  begin.arrive_and_wait();
+  const auto start = SteadyClock::now();
+  producers.clear();
   return each * threads / SecondsSince(start);
+}
+
+// Commits of a small note a second, each synced: what the disk itself allows.
+double Syncs(Store& store, int count) {
+  const auto start = SteadyClock::now();
+  for (int i = 0; i < count; ++i) {
+    Transaction transaction = store.Begin();
+    transaction.PutNote("bench", std::to_string(i));
+    OrDie(store.Commit(std::move(transaction), Durability::kSync));
+  }
+  return count / SecondsSince(start);
 }
 
 Figures SyncPhase(bool quick) {
@@ -196,8 +148,9 @@ Figures SyncPhase(bool quick) {
   const auto store = OpenStore(dir);
   const auto queue = OpenQueue(store.get());
   Figures figures;
+  figures["syncs"] = Syncs(*store, quick ? 50 : 300);
   figures["alone"] = SyncAdds(*queue, 1, quick ? 50 : 300);
-  figures["group"] = SyncAdds(*queue, 256, quick ? 256 * 10 : 256 * 40);
+  figures["group"] = SyncAdds(*queue, 256, 256 * (quick ? 40 : 200));
   return figures;
 }
 
@@ -235,7 +188,7 @@ Figures FillPhase(const TempDir& dir, int items) {
   const auto start = SteadyClock::now();
   for (int i = 0; i < items; ++i) OrDie(queue->Add(Key(0, i)));
   OrDie(queue->Flush(Durability::kSync));
-  return {{"seconds", SecondsSince(start)}, {"resident", ResidentMiB()}};
+  return {{"seconds", SecondsSince(start)}, {"resident", MemoryMiB("VmRSS:")}};
 }
 
 Figures RestartPhase(const TempDir& dir, size_t items) {
@@ -246,7 +199,7 @@ Figures RestartPhase(const TempDir& dir, size_t items) {
   Figures figures{{"first", SecondsSince(start)}};
   OrDie(queue->WaitUntilLoaded());
   figures["loaded"] = SecondsSince(start);
-  figures["resident"] = ResidentMiB();
+  figures["resident"] = MemoryMiB("VmRSS:");
   if (queue->Len() + 1 != items) Die("items are missing after the restart");
   queue->Done(first);
   return figures;
@@ -254,17 +207,10 @@ Figures RestartPhase(const TempDir& dir, size_t items) {
 
 // Threads to cycles a second; empty when there is no Go.
 std::map<int, double> RunPeer(int cycles) {
-  if (Output("command -v go").empty()) return {};
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache == nullptr && home == nullptr) return {};
-  const std::string folder =
-      cache != nullptr ? std::string(cache) + "/larder" : std::string(home) + "/.cache/larder";
-  const std::string program = folder + "/bench_queue_peer";
-  const std::string build = "mkdir -p '" + folder + "' && cd '" + LARDER_PEERS +
-                            "/queue' && go build -o '" + program + "' . >&2 && echo built";
-  if (Output(build).empty()) return {};
-  std::istringstream lines(Output("'" + program + "' -cycles " + std::to_string(cycles)));
+  const auto program = BuildPeer(LARDER_PEERS "/queue", "queue");
+  if (!program) return {};
+  std::istringstream lines(
+      Output("'" + *program + "' -cycles " + std::to_string(cycles)).value_or(""));
   std::map<int, double> figures;
   int threads = 0;
   double rate = 0;
@@ -272,48 +218,7 @@ std::map<int, double> RunPeer(int cycles) {
   return figures;
 }
 
-struct Row {
-  std::string name;
-  double value;
-  std::string unit;
-  std::optional<double> bar;
-  bool at_least = true;
-
-  bool ok() const { return !bar || (at_least ? value >= *bar : value <= *bar); }
-};
-
-void Print(const std::vector<Row>& rows, bool json_output, const std::string& note) {
-  if (json_output) {
-    nlohmann::ordered_json out;
-    out["rows"] = nlohmann::ordered_json::array();
-    for (const Row& row : rows) {
-      nlohmann::ordered_json entry{{"name", row.name}, {"value", row.value}, {"unit", row.unit}};
-      entry["bar"] = row.bar ? nlohmann::ordered_json(*row.bar) : nlohmann::ordered_json(nullptr);
-      entry["ok"] = row.ok();
-      out["rows"].push_back(std::move(entry));
-    }
-    if (!note.empty()) out["note"] = note;
-    std::printf("%s\n", out.dump(2).c_str());
-    return;
-  }
-  for (const Row& row : rows) {
-    std::string bar;
-    if (row.bar) {
-      std::array<char, 64> text;
-      std::snprintf(text.data(), text.size(), "%s %.6g", row.at_least ? "at least" : "at most",
-                    *row.bar);
-      bar = text.data();
-    }
-    std::printf("%-58s %12.6g %-9s %-18s %s\n", row.name.c_str(), row.value, row.unit.c_str(),
-                bar.c_str(),
-                !row.bar   ? ""
-                : row.ok() ? "ok"
-                           : "MISSED");
-  }
-  if (!note.empty()) std::printf("%s\n", note.c_str());
-}
-
-void CycleRows(bool quick, std::vector<Row>* rows, std::string* note) {
+void CycleRows(bool quick, Rows* rows, std::string* note) {
   const int cycles = quick ? 400'000 : 1'000'000;
   // Ours and theirs in turn, so that whatever else the machine does hits both.
   std::map<std::string, std::vector<double>> ours;
@@ -331,68 +236,77 @@ void CycleRows(bool quick, std::vector<Row>* rows, std::string* note) {
     const double rate = Median(ours["durable " + std::to_string(threads)]);
     std::optional<double> bar;
     if (theirs.empty() && threads == 1) bar = 1.05e6;
-    rows->push_back({"Add, Get, Done; durable, relaxed; " + suffix, rate, "cycles/s", bar});
+    rows->push_back({"Add, Get, Done; durable, relaxed; " + suffix, rate, "cycles/s", bar, true});
     if (theirs.empty()) continue;
     const double peer = Median(theirs[threads]);
     rows->push_back({"client-go, in memory; " + suffix, peer, "cycles/s", {}});
-    rows->push_back({"larder / client-go; " + suffix, rate / peer, "x", 1.0});
+    rows->push_back({"larder / client-go; " + suffix, rate / peer, "x", 1.0, true});
   }
   const double plain = Median(ours["durable 1"]);
   rows->push_back({"in memory; 1 thread", Median(ours["memory 1"]), "cycles/s", {}});
   rows->push_back({"what metrics add to a cycle; 1 thread",
-                   1e9 / Median(ours["metrics 1"]) - 1e9 / plain, "ns", 150.0, false});
+                   1e9 / Median(ours["metrics 1"]) - 1e9 / plain, "ns", 150.0});
 }
 
-int Main(bool quick, bool json_output) {
-  std::vector<Row> rows;
-  std::string note;
-  CycleRows(quick, &rows, &note);
-
+void SyncRows(bool quick, Rows* rows) {
   Figures sync = InChild([quick] { return SyncPhase(quick); });
-  rows.push_back({"sync adds, one caller: a sync each", sync["alone"], "items/s", {}});
-  rows.push_back({"sync adds, 256 callers: group commit", sync["group"], "items/s", {}});
-  rows.push_back({"group commit / a sync each", sync["group"] / sync["alone"], "x", 20.0});
+  rows->push_back({"a sync of the store's log", 1e6 / sync["syncs"], "us", {}});
+  rows->push_back({"sync adds, one caller: a sync each", sync["alone"], "items/s", {}});
+  rows->push_back({"sync adds, 256 callers: group commit", sync["group"], "items/s", {}});
+  rows->push_back({"group commit / a sync each", sync["group"] / sync["alone"], "x", 20.0, true});
+}
 
+void PendingRows(bool quick, Rows* rows) {
   const int many = quick ? 200'000 : 1'000'000;
   const std::string pending = std::to_string(many) + " pending";
   Figures few = InChild([] { return CostPhase(1000); });
   Figures full = InChild([many] { return CostPhase(many); });
-  rows.push_back({"Add, 1000 pending", few["add"], "ns", {}});
-  rows.push_back({"Add, " + pending, full["add"], "ns", {}});
-  rows.push_back({"Get, 1000 pending", few["get"], "ns", {}});
-  rows.push_back({"Get, " + pending, full["get"], "ns", {}});
-  rows.push_back({"Add and Get: " + pending + " / 1000",
-                  (full["add"] + full["get"]) / (few["add"] + few["get"]), "x", 2.0, false});
+  rows->push_back({"Add, 1000 pending", few["add"], "ns", {}});
+  rows->push_back({"Add, " + pending, full["add"], "ns", {}});
+  rows->push_back({"Get, 1000 pending", few["get"], "ns", {}});
+  rows->push_back({"Get, " + pending, full["get"], "ns", {}});
+  rows->push_back({"Add and Get: " + pending + " / 1000",
+                   (full["add"] + full["get"]) / (few["add"] + few["get"]), "x", 2.0});
 
   const TempDir dir;
   Figures fill = InChild([&dir, many] { return FillPhase(dir, many); });
-  rows.push_back({"adding and syncing " + pending, fill["seconds"], "s", {}});
-  rows.push_back({"memory of the process, " + pending, fill["resident"], "MiB", 200.0, false});
+  rows->push_back({"adding and syncing " + pending, fill["seconds"], "s", {}});
+  rows->push_back({"memory of the process, " + pending, fill["resident"], "MiB", 200.0});
   Figures restart = InChild([&dir, many] { return RestartPhase(dir, static_cast<size_t>(many)); });
-  rows.push_back({"restart to first Get, " + pending, restart["first"], "s", 1.0, false});
-  rows.push_back({"restart to all loaded", restart["loaded"], "s", {}});
-  rows.push_back({"memory after the restart", restart["resident"], "MiB", 200.0, false});
+  rows->push_back({"restart to first Get, " + pending, restart["first"], "s", 1.0});
+  rows->push_back({"restart to all loaded", restart["loaded"], "s", {}});
+  rows->push_back({"memory after the restart", restart["resident"], "MiB", 200.0});
+}
 
+int Main(bool quick, bool json_output, std::string_view only) {
+  Rows rows;
+  std::string note;
+  if (only.empty() || only == "cycles") CycleRows(quick, &rows, &note);
+  if (only.empty() || only == "sync") SyncRows(quick, &rows);
+  if (only.empty() || only == "pending") PendingRows(quick, &rows);
   Print(rows, json_output, note);
-  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.ok(); }) ? 0 : 1;
+  return AllPass(rows) ? 0 : 1;
 }
 
 }  // namespace
-}  // namespace larder
+}  // namespace larder::bench
 
 int main(int argc, char** argv) {
   bool quick = false;
   bool json_output = false;
+  std::string_view only;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--quick") {
       quick = true;
     } else if (argument == "--json") {
       json_output = true;
+    } else if (argument == "--only" && i + 1 < argc) {
+      only = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: bench_queue [--quick] [--json]\n");
+      std::fprintf(stderr, "usage: bench_queue [--quick] [--json] [--only cycles|sync|pending]\n");
       return 2;
     }
   }
-  return larder::Main(quick, json_output);
+  return larder::bench::Main(quick, json_output, only);
 }

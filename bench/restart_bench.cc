@@ -4,36 +4,19 @@
 //
 // Runs `larder demo --json` several times in fresh processes and takes the median of each figure.
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "bench/support.h"
 #include "schema/object.h"
 
-namespace larder {
+namespace larder::bench {
 namespace {
 
-// Runs a command without user input in it and returns its stdout; empty when it failed.
-std::string Run(const std::string& command) {
-  std::string out;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (!pipe) return out;
-  std::array<char, 4096> chunk;
-  while (const size_t size = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
-    out.append(chunk.data(), size);
-  }
-  return ::pclose(pipe) == 0 ? out : std::string();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-struct Row {
+struct Question {
   const char* name;
   const char* unit;
   double bar;
@@ -46,13 +29,9 @@ int Main(bool quick, bool json_output) {
   const std::string objects = quick ? "5000" : "20000";
   std::vector<Json> results;
   for (int i = 0; i < runs; ++i) {
-    const std::string out =
-        Run(std::string("'") + LARDER_COMMAND + "' demo --json --objects " + objects);
-    Json result = Json::parse(out, nullptr, /*allow_exceptions=*/false);
-    if (!result.is_object()) {
-      std::fprintf(stderr, "restart_bench: larder demo failed\n");
-      return 1;
-    }
+    const auto out = Output("'" LARDER_COMMAND "' demo --json --objects " + objects);
+    Json result = Json::parse(out.value_or(""), nullptr, /*allow_exceptions=*/false);
+    if (!result.is_object()) Die("larder demo failed");
     results.push_back(std::move(result));
     std::fprintf(stderr, "run %d of %d\n", i + 1, runs);
   }
@@ -65,7 +44,7 @@ int Main(bool quick, bool json_output) {
     };
   };
   // A restart has fixed costs, so the ratio grows with the cluster; the bar is for 20,000 objects.
-  const std::vector<Row> rows = {
+  const std::vector<Question> questions = {
       {"first start / restart, time to ready", "x", quick ? 5.0 : 20.0, true, ratio("seconds")},
       {"lists after a restart", "lists", 0, false, at("resume", "lists")},
       {"objects transferred after a restart / changed meanwhile", "x", 1.5, false,
@@ -84,27 +63,18 @@ int Main(bool quick, bool json_output) {
        }},
       {"lost", "objects", 0, false, [](const Json& json) { return json["lost"].get<double>(); }},
   };
-  Json out = {{"rows", Json::array()}};
-  bool all = true;
-  for (const Row& row : rows) {
+  Rows rows;
+  for (const Question& question : questions) {
     std::vector<double> values;
-    for (const Json& result : results) values.push_back(row.figure(result));
-    const double value = Median(values);
-    const bool ok = row.at_least ? value >= row.bar : value <= row.bar;
-    all = all && ok;
-    out["rows"].push_back(
-        {{"name", row.name}, {"value", value}, {"unit", row.unit}, {"bar", row.bar}, {"ok", ok}});
-    if (!json_output) {
-      std::printf("%-58s %10.2f %-8s %s %.2f  %s\n", row.name, value, row.unit,
-                  row.at_least ? "at least" : "at most ", row.bar, ok ? "pass" : "short");
-    }
+    for (const Json& result : results) values.push_back(question.figure(result));
+    rows.push_back({question.name, Median(values), question.unit, question.bar, question.at_least});
   }
-  if (json_output) std::printf("%s\n", out.dump().c_str());
-  return all ? 0 : 1;
+  Print(rows, json_output);
+  return AllPass(rows) ? 0 : 1;
 }
 
 }  // namespace
-}  // namespace larder
+}  // namespace larder::bench
 
 int main(int argc, char** argv) {
   bool quick = false, json = false;
@@ -119,5 +89,5 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  return larder::Main(quick, json);
+  return larder::bench::Main(quick, json);
 }

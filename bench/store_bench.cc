@@ -7,16 +7,13 @@
 // are made by the workload generator of the simulated API server, 9 KB each on average. The full
 // run holds 1 GB of them in memory before it starts.
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -27,54 +24,22 @@
 #include <vector>
 
 #include "apiserver/workload.h"
+#include "bench/support.h"
 #include "indexer/indexer.h"
 #include "indexer/lister.h"
 #include "storage/maintenance.h"
 #include "storage/store.h"
 
-namespace larder {
+namespace larder::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr uint64_t kSeed = 1;
-
-[[noreturn]] void Fail(const std::string& what) {
-  std::cerr << "store_bench: " << what << "\n";
-  std::exit(1);
-}
-
-template <typename T>
-T Must(Result<T> result) {
-  if (!result) Fail(result.error().ToString());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
-double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-double CpuSeconds() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-struct Row {
-  std::string name;
-  double value = 0;
-  std::string unit;
-  double bar = 0;
-  bool at_least = false;  // otherwise: at most
-  std::string note;
-  bool Ok() const { return at_least ? value >= bar : value <= bar; }
-};
 
 class Bench {
  public:
   Bench(std::string dir, bool quick) : dir_(std::move(dir)), quick_(quick) {}
 
-  std::vector<Row> Run() {
+  Rows Run() {
     Ingest();
     Compacted();
     HotGet();
@@ -88,12 +53,12 @@ class Bench {
   static CollectionSpec Pods() {
     CollectionSpec spec;
     spec.cluster_uid = "bench";
-    spec.resource = Must(LookupResource("pods"));
+    spec.resource = OrDie(LookupResource("pods"));
     return spec;
   }
   static std::vector<IndexDefinition> Indexes() {
-    return {Must(IndexDefinition::ByField("node", "spec.nodeName")),
-            Must(IndexDefinition::ByField("phase", "status.phase"))};
+    return {OrDie(IndexDefinition::ByField("node", "spec.nodeName")),
+            OrDie(IndexDefinition::ByField("phase", "status.phase"))};
   }
 
  private:
@@ -105,10 +70,10 @@ class Bench {
   }
 
   void Open() {
-    store_ = Must(Store::Open({.path = dir_ + "/pods"}));
+    store_ = OrDie(Store::Open({.path = dir_ + "/pods"}));
     hot_ = std::make_unique<HotTier>(
         HotTierOptions{.max_bytes = DivideMemory(store_->options().memory_limit).hot_tier});
-    indexer_ = Must(Indexer::Open(store_.get(), hot_.get(), Pods(), Indexes()));
+    indexer_ = OrDie(Indexer::Open(store_.get(), hot_.get(), Pods(), Indexes()));
   }
 
   // Two workers, each parses, compresses and computes index values for a batch, then commits it.
@@ -124,7 +89,7 @@ class Bench {
     Open();
     std::atomic<size_t> next{0};
     const double cpu = CpuSeconds();
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     {
       std::vector<std::jthread> workers;
       for (int i = 0; i < 2; ++i) {
@@ -135,7 +100,7 @@ class Bench {
         });
       }
     }
-    const double seconds = Seconds(Clock::now() - begin), used = CpuSeconds() - cpu;
+    const double seconds = SecondsSince(begin), used = CpuSeconds() - cpu;
     const double megabytes = static_cast<double>(json_bytes_) / 1e6;
     count_ = count;
     Add({"JSON in, committed with two indexes, two cores", megabytes / seconds, "MB/s", 300, true,
@@ -148,26 +113,31 @@ class Bench {
     std::vector<std::pair<ObjectPtr, Indexer::Prepared>> batch;
     batch.reserve(to - from);
     for (size_t i = from; i < to; ++i) {
-      ObjectPtr object = Must(Object::Parse(documents[i]));
-      Indexer::Prepared prepared = Must(indexer_->Prepare(*object));
+      ObjectPtr object = OrDie(Object::Parse(documents[i]));
+      Indexer::Prepared prepared = OrDie(indexer_->Prepare(*object));
       batch.emplace_back(std::move(object), std::move(prepared));
     }
     const auto writer = indexer_->BeginWrite();
     for (const auto& [object, prepared] : batch) {
-      Must(writer->Upsert(object, prepared, Indexer::Writer::Expect::kAbsent));
+      OrDie(writer->Upsert(object, prepared, Indexer::Writer::Expect::kAbsent));
     }
-    Must(writer->Commit(Durability::kRelaxed));
+    OrDie(writer->Commit(Durability::kRelaxed));
   }
 
   void Compacted() {
     store_->WaitForDictionaries();
-    Must(Compact(*store_));
-    const StoreStats stats = Must(GetStats(*store_));
+    OrDie(Compact(*store_));
+    const StoreStats stats = OrDie(GetStats(*store_));
     uint64_t tables = 0;
-    for (const FamilyStats& family : stats.families) tables += family.table_bytes;
+    std::string each;
+    for (const FamilyStats& family : stats.families) {
+      tables += family.table_bytes;
+      if (family.table_bytes / count_ != 0)
+        each += fmt::format(", {} {}", family.name, family.table_bytes / count_);
+    }
     Add({"stored bytes, all families, against the same as JSON",
          static_cast<double>(json_bytes_) / static_cast<double>(tables), "x smaller", 12, true,
-         fmt::format("{} B an object", tables / count_)});
+         fmt::format("{} B an object{}", tables / count_, each)});
   }
 
   std::vector<ObjectKey> RandomKeys(size_t how_many, size_t among) {
@@ -185,13 +155,13 @@ class Bench {
     std::shared_mutex mutex;
     std::vector<std::string> names;
     for (const ObjectKey& key : keys) {
-      map[key.ToString()] = Must(indexer_->GetByKey(key));
+      map[key.ToString()] = OrDie(indexer_->GetByKey(key));
       names.push_back(key.ToString());
     }
     double map_best = 1e9, hot_best = 1e9;
     size_t sum = 0;
     for (int round = 0; round < 5; ++round) {
-      auto begin = Clock::now();
+      auto begin = SteadyClock::now();
       for (size_t i = 0; i < kGets; ++i) {
         ObjectPtr object;
         {
@@ -200,13 +170,13 @@ class Bench {
         }
         sum += object->json().size();
       }
-      map_best = std::min(map_best, Seconds(Clock::now() - begin));
-      begin = Clock::now();
+      map_best = std::min(map_best, SecondsSince(begin));
+      begin = SteadyClock::now();
       for (size_t i = 0; i < kGets; ++i)
         sum += (*indexer_->GetByKey(keys[i % keys.size()]))->json().size();
-      hot_best = std::min(hot_best, Seconds(Clock::now() - begin));
+      hot_best = std::min(hot_best, SecondsSince(begin));
     }
-    if (sum == 0) Fail("nothing was read");
+    if (sum == 0) Die("nothing was read");
     Add({"hot get, against std::unordered_map under a shared lock", hot_best / map_best, "x", 2,
          false,
          fmt::format("{:.0f} ns against {:.0f}", hot_best * 1e9 / kGets, map_best * 1e9 / kGets)});
@@ -215,13 +185,13 @@ class Bench {
   // The median time of a get that decodes and reads one field, page cache warm.
   static double MedianGet(const Store& store, CollectionId collection,
                           const std::vector<ObjectKey>& keys, const FieldPath& path) {
-    for (size_t i = 0; i < keys.size(); i += 3) (void)Must(store.Get(collection, keys[i]));
+    for (size_t i = 0; i < keys.size(); i += 3) (void)OrDie(store.Get(collection, keys[i]));
     std::vector<double> times;
     for (const ObjectKey& key : keys) {
-      const auto begin = Clock::now();
-      const ObjectPtr object = Must(store.Get(collection, key));
-      if (!path.Value(*object)) Fail("no " + path.text() + " in " + key.ToString());
-      times.push_back(Seconds(Clock::now() - begin) * 1e6);
+      const auto begin = SteadyClock::now();
+      const ObjectPtr object = OrDie(store.Get(collection, key));
+      if (!path.Value(*object)) Die("no " + path.text() + " in " + key.ToString());
+      times.push_back(SecondsSince(begin) * 1e6);
     }
     std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2),
                      times.end());
@@ -229,7 +199,7 @@ class Bench {
   }
 
   void ColdGet() {
-    const FieldPath path = Must(FieldPath::Parse("spec.nodeName"));
+    const FieldPath path = OrDie(FieldPath::Parse("spec.nodeName"));
     const double median =
         MedianGet(*store_, indexer_->collection().id, RandomKeys(20'000, count_), path);
     Add({"cold get, decoded, one field read, median", median, "us", 15, false,
@@ -238,9 +208,9 @@ class Bench {
 
   void IndexList() {
     size_t entries = 0, bytes = 0;
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     for (int round = 0; round < 5; ++round) {
-      Must(indexer_->ForEachIndexed(
+      OrDie(indexer_->ForEachIndexed(
           "phase", "Running",
           [&](const IndexEntry& entry) {
             bytes += entry.key.name.size() + entry.uid.size();
@@ -248,8 +218,8 @@ class Bench {
           },
           indexer_->TakeView()));
     }
-    const double seconds = Seconds(Clock::now() - begin);
-    if (entries == 0 || bytes == 0) Fail("the index is empty");
+    const double seconds = SecondsSince(begin);
+    if (entries == 0 || bytes == 0) Die("the index is empty");
     Add({"list by index, per object, metadata only", seconds * 1e6 / static_cast<double>(entries),
          "us", 1, false, fmt::format("{} entries", entries / 5)});
   }
@@ -260,7 +230,7 @@ class Bench {
     store_.reset();
     hot_.reset();
     int from[2];
-    if (::pipe(from) != 0) Fail("no pipe");
+    if (::pipe(from) != 0) Die("no pipe");
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
     const std::string count = std::to_string(count_), path = dir_ + "/pods";
     const pid_t child = ::fork();
@@ -277,7 +247,7 @@ class Bench {
     ::close(from[0]);
     int status = 0;
     ::waitpid(child, &status, 0);
-    if (status != 0) Fail("the serving process failed");
+    if (status != 0) Die("the serving process failed");
     Add({"resident memory of the process serving this, memory_limit 64 MiB", std::stod(text), "MiB",
          128, false, "most it ever had, with gets, lists and commits"});
   }
@@ -291,7 +261,7 @@ class Bench {
   Filled FillAndMeasure(const std::string& name, size_t count) {
     CollectionSpec spec;
     spec.cluster_uid = "bench";
-    spec.resource = Must(LookupResource("configmaps"));
+    spec.resource = OrDie(LookupResource("configmaps"));
     const auto key = [](size_t i) {
       return ObjectKey{fmt::format("ns-{}", i % 100),
                        fmt::format("map-{:08}", i * 7919 % 100'000'000)};
@@ -299,34 +269,34 @@ class Bench {
     const StoreOptions options{.path = dir_ + "/" + name};
     CollectionId id = 0;
     {
-      const auto store = Must(Store::Open(options));
-      id = Must(store->OpenCollection(spec)).id;
+      const auto store = OrDie(Store::Open(options));
+      id = OrDie(store->OpenCollection(spec)).id;
       for (size_t at = 0; at < count; at += 1000) {
         Transaction transaction = store->Begin();
         for (size_t i = at; i < std::min(at + 1000, count); ++i) {
           const ObjectKey k = key(i);
-          const ObjectPtr object = Must(Object::Parse(fmt::format(
+          const ObjectPtr object = OrDie(Object::Parse(fmt::format(
               R"({{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{}","namespace":"{}","uid":"{:08x}-d195-4b0f-a2f7-0fba5a30035d","resourceVersion":"{}","labels":{{"app":"a-{}"}}}},"data":{{"key":"value-{}","log":"info"}}}})",
               k.name, k.ns, i, i + 1, i % 50, i)));
-          transaction.PutObject(id, Must(store->Encode(id, *object)));
+          transaction.PutObject(id, OrDie(store->Encode(id, *object)));
         }
-        Must(store->Commit(std::move(transaction), Durability::kRelaxed));
+        OrDie(store->Commit(std::move(transaction), Durability::kRelaxed));
       }
-      Must(Compact(*store));
+      OrDie(Compact(*store));
     }
     Filled out;
     out.open_ms = 1e9;
     for (int i = 0; i < 3; ++i) {
-      const auto begin = Clock::now();
-      const auto store = Must(Store::Open(options));
-      (void)Must(store->OpenCollection(spec));
-      out.open_ms = std::min(out.open_ms, Seconds(Clock::now() - begin) * 1e3);
+      const auto begin = SteadyClock::now();
+      const auto store = OrDie(Store::Open(options));
+      (void)OrDie(store->OpenCollection(spec));
+      out.open_ms = std::min(out.open_ms, SecondsSince(begin) * 1e3);
     }
-    const auto store = Must(Store::Open(options));
+    const auto store = OrDie(Store::Open(options));
     std::mt19937_64 random(5);
     std::vector<ObjectKey> keys;
     for (int i = 0; i < 20'000; ++i) keys.push_back(key(random() % count));
-    out.get_us = MedianGet(*store, id, keys, Must(FieldPath::Parse("data.key")));
+    out.get_us = MedianGet(*store, id, keys, OrDie(FieldPath::Parse("data.key")));
     return out;
   }
 
@@ -346,7 +316,7 @@ class Bench {
 
   const std::string dir_;
   const bool quick_;
-  std::vector<Row> rows_;
+  Rows rows_;
   size_t count_ = 0;
   size_t json_bytes_ = 0;
   std::unique_ptr<Store> store_;
@@ -356,9 +326,9 @@ class Bench {
 
 // The process whose memory is measured: gets hot and cold, lists, and commits of updates.
 int Serve(const std::string& path, size_t count) {
-  const auto store = Must(Store::Open({.path = path}));
+  const auto store = OrDie(Store::Open({.path = path}));
   HotTier hot({.max_bytes = DivideMemory(store->options().memory_limit).hot_tier});
-  const auto indexer = Must(Indexer::Open(store.get(), &hot, Bench::Pods(), Bench::Indexes()));
+  const auto indexer = OrDie(Indexer::Open(store.get(), &hot, Bench::Pods(), Bench::Indexes()));
   const apiserver::PodSource pods({.seed = kSeed});
   const Lister lister(indexer.get());
   std::atomic<bool> stop{false};
@@ -368,54 +338,27 @@ int Serve(const std::string& path, size_t count) {
       const auto batch = indexer->BeginWrite();
       for (int i = 0; i < 100; ++i) {
         const ObjectPtr object =
-            Must(Object::Parse(apiserver::MakePod(kSeed, random() % count, revision)));
-        Must(batch->Upsert(object, Must(indexer->Prepare(*object)), Indexer::Writer::Expect::kAny));
+            OrDie(Object::Parse(apiserver::MakePod(kSeed, random() % count, revision)));
+        OrDie(
+            batch->Upsert(object, OrDie(indexer->Prepare(*object)), Indexer::Writer::Expect::kAny));
       }
-      Must(batch->Commit(Durability::kRelaxed));
+      OrDie(batch->Commit(Durability::kRelaxed));
     }
   });
   std::mt19937_64 random(4);
-  for (int i = 0; i < 100'000; ++i) (void)Must(indexer->GetByKey(pods.Key(random() % count)));
+  for (int i = 0; i < 100'000; ++i) (void)OrDie(indexer->GetByKey(pods.Key(random() % count)));
   for (int i = 0; i < 20; ++i) {
-    Must(lister.ForEach({.index = {{"node", pods.NodeName(random() % 100)}}},
-                        [](const ObjectPtr&) { return true; }));
-    Must(indexer->ForEachIndexed(
+    OrDie(lister.ForEach({.index = {{"node", pods.NodeName(random() % 100)}}},
+                         [](const ObjectPtr&) { return true; }));
+    OrDie(indexer->ForEachIndexed(
         "phase", "Running", [](const IndexEntry&) { return true; }, indexer->TakeView()));
   }
   size_t scanned = 0;
-  Must(indexer->ForEach({}, [&](const ObjectPtr&) { return ++scanned < 50'000; }));
+  OrDie(indexer->ForEach({}, [&](const ObjectPtr&) { return ++scanned < 50'000; }));
   stop.store(true);
   writer.join();
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmHWM:", 0) == 0) {
-      std::cout << static_cast<double>(std::stoull(line.substr(6))) / 1024 << std::endl;
-      return 0;
-    }
-  }
-  return 1;
-}
-
-void PrintTable(const std::vector<Row>& rows) {
-  fmt::print("{:<62} {:>10} {:<10} {:>10}  {:<6} {}\n", "what", "measured", "", "bar", "", "");
-  for (const Row& row : rows) {
-    fmt::print("{:<62} {:>10.3g} {:<10} {:>2} {:>7.4g}  {:<6} {}\n", row.name, row.value, row.unit,
-               row.at_least ? ">=" : "<=", row.bar, row.Ok() ? "ok" : "short", row.note);
-  }
-}
-
-void PrintJson(const std::vector<Row>& rows) {
-  Json out = Json::object();
-  out["rows"] = Json::array();
-  for (const Row& row : rows) {
-    out["rows"].push_back({{"name", row.name},
-                           {"value", row.value},
-                           {"unit", row.unit},
-                           {"bar", row.bar},
-                           {"ok", row.Ok()},
-                           {"note", row.note}});
-  }
-  std::cout << out.dump(2) << std::endl;
+  std::cout << MemoryMiB("VmHWM:") << std::endl;
+  return 0;
 }
 
 int Main(const std::vector<std::string>& arguments) {
@@ -438,15 +381,15 @@ int Main(const std::vector<std::string>& arguments) {
   const bool own_dir = dir.empty();
   if (own_dir) {
     dir = (std::filesystem::temp_directory_path() / "larder-bench-XXXXXX").string();
-    if (!::mkdtemp(dir.data())) Fail("no scratch directory");
+    if (!::mkdtemp(dir.data())) Die("no scratch directory");
   }
-  const std::vector<Row> rows = Bench(dir, quick).Run();
+  const Rows rows = Bench(dir, quick).Run();
   if (own_dir) std::filesystem::remove_all(dir);
-  json ? PrintJson(rows) : PrintTable(rows);
+  Print(rows, json);
   return 0;
 }
 
 }  // namespace
-}  // namespace larder
+}  // namespace larder::bench
 
-int main(int argc, char** argv) { return larder::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) { return larder::bench::Main({argv + 1, argv + argc}); }
