@@ -87,7 +87,7 @@ void ApiHandler::Handle(const httplib::Request& request, httplib::Response& resp
                         Connection& connection) {
   connection.CountInto(&parts_.stats.Of("").bytes);
   if (request.path == "/healthz" || request.path == "/readyz" || request.path == "/livez") {
-    response.set_content("ok", "text/plain");
+    response.set_content("ok", "text/plain; charset=utf-8");
     return;
   }
   if (request.path == "/version") return AnswerJson(200, VersionJson(), response);
@@ -113,6 +113,11 @@ void ApiHandler::HandlePath(const httplib::Request& request, httplib::Response& 
     }
   }
   ApiResult<Target> target = Resolve(request);
+  if (!target && target.error().code == 404 && !InBuiltInGroup(path)) {
+    response.status = 404;
+    response.set_content("404 page not found\n", "text/plain; charset=utf-8");
+    return;
+  }
   if (!target) return AnswerStatus(target.error(), response);
   const std::string resource = target->info->resource.ToString();
   Stats::Counters& stats = parts_.stats.Of(resource);
@@ -128,6 +133,17 @@ void ApiHandler::HandlePath(const httplib::Request& request, httplib::Response& 
   if (!BeforeCall(call)) return;
   if (ApiResult<void> done = Dispatch(call); !done) AnswerStatus(done.error(), response);
   if (response.status >= 400) ++stats.errors;
+}
+
+// A path that leads nowhere is answered by whoever serves the group, and by nobody otherwise.
+bool ApiHandler::InBuiltInGroup(const std::string& path) const {
+  const std::vector<std::string> parts = SplitPath(path);
+  if (parts.empty() || (parts[0] != "api" && parts[0] != "apis")) return false;
+  if (parts[0] == "api") return true;
+  const std::vector<ResourceInfoPtr> all = parts_.registry.All();
+  return std::any_of(all.begin(), all.end(), [&](const ResourceInfoPtr& info) {
+    return parts.size() > 1 && !info->custom && info->resource.group == parts[1];
+  });
 }
 
 ApiResult<ApiHandler::Target> ApiHandler::Resolve(const httplib::Request& request) const {
@@ -161,9 +177,9 @@ ApiResult<ApiHandler::Target> ApiHandler::Resolve(const httplib::Request& reques
   const bool needs_ns = out.info->resource.namespaced && out.ns.empty();
   const bool collection_verb =
       out.verb == "list" || out.verb == "watch" || (out.verb == "create" && !needs_ns);
-  if (needs_ns && !collection_verb) return tl::unexpected(MethodNotAllowedStatus(request.method));
+  if (needs_ns && !collection_verb) return tl::unexpected(MethodNotAllowedStatus());
   if (out.verb == "create" && !out.name.empty()) {
-    return tl::unexpected(MethodNotAllowedStatus(request.method));
+    return tl::unexpected(MethodNotAllowedStatus());
   }
   return out;
 }

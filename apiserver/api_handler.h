@@ -69,6 +69,7 @@ class ApiHandler {
 
   void HandlePath(const httplib::Request& request, httplib::Response& response,
                   Connection& connection, const User& user);
+  bool InBuiltInGroup(const std::string& path) const;
   ApiResult<Target> Resolve(const httplib::Request& request) const;
   bool BeforeCall(Call& call);
   ApiResult<void> Dispatch(Call& call);

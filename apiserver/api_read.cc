@@ -82,7 +82,10 @@ ApiResult<void> ApiHandler::Get(Call& call) {
   const Target& target = call.target;
   ApiResult<ListOptions> options = ListOptions::Parse(
       {{"resourceVersion", Parameter(call.request.params, "resourceVersion")}}, *target.info);
-  if (!options) return tl::unexpected(std::move(options).error());
+  if (!options) {
+    return tl::unexpected(
+        MalformedVersionStatus(Parameter(call.request.params, "resourceVersion")));
+  }
   if (options->version) {
     const uint64_t now =
         parts_.state.WaitForVersion(*options->version, settings_.version_patience, stop_);

@@ -98,11 +98,9 @@ ApiStatus NoSuchPathStatus() {
   return Make(404, "NotFound", "the server could not find the requested resource", Json::object());
 }
 
-ApiStatus MethodNotAllowedStatus(std::string_view method) {
-  return Make(
-      405, "MethodNotAllowed",
-      fmt::format("the server does not allow this method on the requested resource ({})", method),
-      Json::object());
+ApiStatus MethodNotAllowedStatus() {
+  return Make(405, "MethodNotAllowed",
+              "the server does not allow this method on the requested resource", Json::object());
 }
 
 ApiStatus NotAcceptableStatus(std::string_view accepted) {
@@ -128,6 +126,16 @@ ApiStatus ConflictStatus(const ResourceInfo& info, std::string_view name, std::s
               fmt::format("Operation cannot be fulfilled on {} \"{}\": {}",
                           info.resource.ToString(), name, why),
               Details(info, name));
+}
+
+ApiStatus PreconditionStatus(const ResourceInfo& info, std::string_view name,
+                             std::string_view why) {
+  Json details = Details(info, name);
+  details["kind"] = info.resource.kind;
+  return Make(
+      409, "Conflict",
+      fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", info.resource.kind, name, why),
+      std::move(details));
 }
 
 ApiStatus ModifiedStatus(const ResourceInfo& info, std::string_view name) {
@@ -173,6 +181,8 @@ ApiStatus InternalStatus(std::string_view why) {
   return Make(500, "InternalError", fmt::format("Internal error occurred: {}", why),
               {{"causes", Json::array({{{"message", why}}})}});
 }
+
+ApiStatus PlainErrorStatus(std::string message) { return Make(500, "", std::move(message)); }
 
 std::string SuccessJson(const ResourceInfo& info, std::string_view name, std::string_view uid) {
   Json details = Details(info, name);

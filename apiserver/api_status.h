@@ -51,11 +51,13 @@ ApiStatus ForbiddenStatus(const ResourceInfo& info, std::string_view name, std::
 ApiStatus NotFoundStatus(const ResourceInfo& info, std::string_view name);
 // For paths that lead nowhere: "the server could not find the requested resource".
 ApiStatus NoSuchPathStatus();
-ApiStatus MethodNotAllowedStatus(std::string_view method);
+ApiStatus MethodNotAllowedStatus();
 ApiStatus NotAcceptableStatus(std::string_view accepted);
 ApiStatus UnsupportedMediaTypeStatus(std::string_view accepted);
 ApiStatus AlreadyExistsStatus(const ResourceInfo& info, std::string_view name);
 ApiStatus ConflictStatus(const ResourceInfo& info, std::string_view name, std::string_view why);
+// A precondition of a deletion that does not hold; names the kind where others name the resource.
+ApiStatus PreconditionStatus(const ResourceInfo& info, std::string_view name, std::string_view why);
 // The lost race of an update: "the object has been modified; ...".
 ApiStatus ModifiedStatus(const ResourceInfo& info, std::string_view name);
 ApiStatus InvalidStatus(std::string_view group, std::string_view kind, std::string_view name,
@@ -63,6 +65,8 @@ ApiStatus InvalidStatus(std::string_view group, std::string_view kind, std::stri
 ApiStatus ExpiredStatus(std::string message);
 ApiStatus TooLargeVersionStatus(uint64_t wanted, uint64_t current);
 ApiStatus InternalStatus(std::string_view why);
+// What the real server answers to some malformed parameters: a 500 without a reason.
+ApiStatus PlainErrorStatus(std::string message);
 
 // A Status of success, as a deletion answers.
 std::string SuccessJson(const ResourceInfo& info, std::string_view name, std::string_view uid);

@@ -24,7 +24,8 @@ ApiResult<Json> ParseBody(const httplib::Request& request) {
 ApiResult<Json> ParseObject(const httplib::Request& request) {
   const std::string type = request.get_header_value("Content-Type");
   if (!type.empty() && !type.starts_with("application/json")) {
-    return tl::unexpected(UnsupportedMediaTypeStatus("application/json"));
+    return tl::unexpected(UnsupportedMediaTypeStatus(
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf"));
   }
   ApiResult<Json> json = ParseBody(request);
   if (json && !json->is_object()) {
@@ -33,7 +34,21 @@ ApiResult<Json> ParseObject(const httplib::Request& request) {
   return json;
 }
 
-WriteOptions OptionsOf(const httplib::Request& request, const std::string& subresource) {
+// `kind` is CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
+ApiStatus InvalidOption(const char* kind, FieldError error) {
+  return InvalidStatus("meta.k8s.io", kind, "", {std::move(error)});
+}
+
+ApiResult<bool> DryRunOf(const httplib::Request& request, const char* kind) {
+  const std::string given = Parameter(request.params, "dryRun");
+  if (given.empty() || given == "All") return !given.empty();
+  return tl::unexpected(InvalidOption(
+      kind, {"FieldValueNotSupported", "dryRun",
+             fmt::format("Unsupported value: [\"{}\"]: supported values: \"All\"", given)}));
+}
+
+ApiResult<WriteOptions> OptionsOf(const httplib::Request& request, const std::string& subresource,
+                                  const char* kind) {
   WriteOptions out;
   out.manager = Parameter(request.params, "fieldManager");
   if (out.manager.empty()) {
@@ -43,14 +58,18 @@ WriteOptions OptionsOf(const httplib::Request& request, const std::string& subre
   }
   if (out.manager.empty()) out.manager = "unknown";
   out.subresource = subresource;
-  out.dry_run = Parameter(request.params, "dryRun") == "All";
   out.force = FlagParameter(request.params, "force");
+  ApiResult<bool> dry_run = DryRunOf(request, kind);
+  if (!dry_run) return tl::unexpected(std::move(dry_run).error());
+  out.dry_run = *dry_run;
   return out;
 }
 
 ApiResult<DeleteOptions> DeleteOptionsOf(const httplib::Request& request) {
   DeleteOptions out;
-  out.dry_run = Parameter(request.params, "dryRun") == "All";
+  ApiResult<bool> asked = DryRunOf(request, "DeleteOptions");
+  if (!asked) return tl::unexpected(std::move(asked).error());
+  out.dry_run = *asked;
   if (request.body.empty()) return out;
   ApiResult<Json> body = ParseBody(request);
   if (!body) return tl::unexpected(std::move(body).error());
@@ -59,6 +78,15 @@ ApiResult<DeleteOptions> DeleteOptionsOf(const httplib::Request& request) {
   if (preconditions.is_object()) {
     out.uid = preconditions.value("uid", "");
     out.resource_version = preconditions.value("resourceVersion", "");
+  }
+  const std::string policy = body->value("propagationPolicy", "Background");
+  if (policy != "Background" && policy != "Foreground" && policy != "Orphan") {
+    return tl::unexpected(
+        InvalidOption("DeleteOptions",
+                      {"FieldValueNotSupported", "propagationPolicy",
+                       fmt::format("Unsupported value: \"{}\": supported values: \"Foreground\", "
+                                   "\"Background\", \"Orphan\", \"nil\"",
+                                   policy)}));
   }
   const Json dry_run = body->value("dryRun", Json::array());
   if (dry_run.is_array() && !dry_run.empty()) out.dry_run = true;
@@ -70,20 +98,23 @@ ApiResult<DeleteOptions> DeleteOptionsOf(const httplib::Request& request) {
 ApiResult<void> ApiHandler::Create(Call& call) {
   ApiResult<Json> object = ParseObject(call.request);
   if (!object) return tl::unexpected(std::move(object).error());
-  ApiResult<Written> written = parts_.writer.Create(
-      *call.target.info, call.target.ns, *std::move(object), OptionsOf(call.request, ""));
+  ApiResult<WriteOptions> options = OptionsOf(call.request, "", "CreateOptions");
+  if (!options) return tl::unexpected(std::move(options).error());
+  ApiResult<Written> written =
+      parts_.writer.Create(*call.target.info, call.target.ns, *std::move(object), *options);
   if (!written) return tl::unexpected(std::move(written).error());
   return AnswerObject(call, written->object, 201);
 }
 
 ApiResult<void> ApiHandler::Update(Call& call) {
   const Target& target = call.target;
-  if (target.name.empty()) return tl::unexpected(MethodNotAllowedStatus("PUT"));
+  if (target.name.empty()) return tl::unexpected(MethodNotAllowedStatus());
   ApiResult<Json> object = ParseObject(call.request);
   if (!object) return tl::unexpected(std::move(object).error());
+  ApiResult<WriteOptions> options = OptionsOf(call.request, target.subresource, "UpdateOptions");
+  if (!options) return tl::unexpected(std::move(options).error());
   ApiResult<Written> written =
-      parts_.writer.Update(*target.info, target.ns, target.name, *std::move(object),
-                           OptionsOf(call.request, target.subresource));
+      parts_.writer.Update(*target.info, target.ns, target.name, *std::move(object), *options);
   if (!written) return tl::unexpected(std::move(written).error());
   if (target.subresource == "scale") {
     AnswerJson(200, ScaleJson(*written->object), call.response);
@@ -94,22 +125,28 @@ ApiResult<void> ApiHandler::Update(Call& call) {
 
 ApiResult<void> ApiHandler::Patch(Call& call) {
   const Target& target = call.target;
-  if (target.name.empty()) return tl::unexpected(MethodNotAllowedStatus("PATCH"));
+  if (target.name.empty()) return tl::unexpected(MethodNotAllowedStatus());
   const std::optional<PatchType> type = PatchTypeOf(call.request.get_header_value("Content-Type"));
   if (!type || (target.info->custom && type == PatchType::kStrategic)) {
     return tl::unexpected(UnsupportedMediaTypeStatus(
         "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"));
   }
   if (type == PatchType::kApply && Parameter(call.request.params, "fieldManager").empty()) {
-    return tl::unexpected(InvalidStatus(
-        "meta.k8s.io", "PatchOptions", "",
-        {{"FieldValueRequired", "fieldManager", "Required value: is required for apply patch"}}));
+    return tl::unexpected(InvalidOption(
+        "PatchOptions",
+        {"FieldValueRequired", "fieldManager", "Required value: is required for apply patch"}));
+  }
+  if (type != PatchType::kApply && call.request.has_param("force")) {
+    return tl::unexpected(InvalidOption(
+        "PatchOptions",
+        {"FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch"}));
   }
   ApiResult<Json> patch = ParseBody(call.request);
   if (!patch) return tl::unexpected(std::move(patch).error());
+  ApiResult<WriteOptions> options = OptionsOf(call.request, target.subresource, "PatchOptions");
+  if (!options) return tl::unexpected(std::move(options).error());
   ApiResult<Written> written =
-      parts_.writer.Patch(*target.info, target.ns, target.name, *type, *patch,
-                          OptionsOf(call.request, target.subresource));
+      parts_.writer.Patch(*target.info, target.ns, target.name, *type, *patch, *options);
   if (!written) return tl::unexpected(std::move(written).error());
   if (target.subresource == "scale") {
     AnswerJson(200, ScaleJson(*written->object), call.response);
@@ -120,7 +157,7 @@ ApiResult<void> ApiHandler::Patch(Call& call) {
 
 ApiResult<void> ApiHandler::Delete(Call& call) {
   const Target& target = call.target;
-  if (!target.subresource.empty()) return tl::unexpected(MethodNotAllowedStatus("DELETE"));
+  if (!target.subresource.empty()) return tl::unexpected(MethodNotAllowedStatus());
   ApiResult<DeleteOptions> options = DeleteOptionsOf(call.request);
   if (!options) return tl::unexpected(std::move(options).error());
   ApiResult<Deleted> deleted = parts_.writer.Delete(*target.info, target.ns, target.name, *options);

@@ -12,6 +12,8 @@ const Json kVerbs = {"create", "delete", "deletecollection", "get",
                      "list",   "patch",  "update",           "watch"};
 const Json kSubresourceVerbs = {"get", "patch", "update"};
 
+Json VerbsOf(const ResourceInfo& info) { return info.verbs.empty() ? kVerbs : Json(info.verbs); }
+
 using ByVersion = std::vector<std::pair<std::string, std::vector<ResourceInfoPtr>>>;
 
 // Groups in order of appearance, each with its versions; the preferred version of a group comes
@@ -54,7 +56,7 @@ void AppendResource(const ResourceInfo& info, Json& resources) {
                 {"singularName", info.singular},
                 {"namespaced", info.resource.namespaced},
                 {"kind", info.resource.kind},
-                {"verbs", kVerbs}};
+                {"verbs", VerbsOf(info)}};
   if (!info.short_names.empty()) entry["shortNames"] = info.short_names;
   if (!info.categories.empty()) entry["categories"] = info.categories;
   resources.push_back(std::move(entry));
@@ -84,7 +86,7 @@ Json AggregatedResource(const ResourceInfo& info) {
               {"responseKind", kind},
               {"scope", info.resource.namespaced ? "Namespaced" : "Cluster"},
               {"singularResource", info.singular},
-              {"verbs", kVerbs}};
+              {"verbs", VerbsOf(info)}};
   if (!info.short_names.empty()) out["shortNames"] = info.short_names;
   if (!info.categories.empty()) out["categories"] = info.categories;
   if (info.scale) {

@@ -16,8 +16,8 @@ ApiResult<std::optional<T>> NumberParameter(const QueryParameters& query, const 
   T value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return tl::unexpected(BadRequestStatus(fmt::format(
-        "unable to decode {}: strconv.ParseInt: parsing \"{}\": invalid syntax", name, text)));
+    return tl::unexpected(
+        BadRequestStatus(fmt::format("strconv.ParseInt: parsing \"{}\": invalid syntax", text)));
   }
   return std::optional<T>(value);
 }
@@ -89,10 +89,9 @@ ApiResult<void> ParseVersion(ListOptions& options) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return tl::unexpected(BadRequestStatus(fmt::format(
-        "invalid resource version: resourceVersion: Invalid value: \"{}\": strconv.ParseUint: "
-        "parsing \"{}\": invalid syntax",
-        text, text)));
+    ApiStatus malformed = MalformedVersionStatus(text);
+    if (options.watch) return tl::unexpected(std::move(malformed));
+    return tl::unexpected(BadRequestStatus("invalid resource version: " + malformed.message));
   }
   options.version = value;
   return {};
@@ -113,6 +112,13 @@ ApiResult<std::string> AbsentValue(const ResourceInfo& info, const std::string& 
 }
 
 }  // namespace
+
+ApiStatus MalformedVersionStatus(const std::string& text) {
+  return PlainErrorStatus(
+      fmt::format("resourceVersion: Invalid value: \"{}\": strconv.ParseUint: parsing \"{}\": "
+                  "invalid syntax",
+                  text, text));
+}
 
 std::string Parameter(const QueryParameters& query, const std::string& name) {
   const auto found = query.find(name);
@@ -145,7 +151,7 @@ ApiResult<ObjectFilter> ObjectFilter::Parse(const QueryParameters& query,
   if (query.contains("shardSelector")) {
     Result<ShardSelector> shard = ShardSelector::Parse(Parameter(query, "shardSelector"));
     if (!shard) {
-      return tl::unexpected(BadRequestStatus("invalid shardSelector: " + shard.error().message));
+      return tl::unexpected(PlainErrorStatus("invalid shard selector: " + shard.error().message));
     }
     out.shard_ = *std::move(shard);
   }

@@ -17,6 +17,9 @@ namespace larder::apiserver {
 
 using QueryParameters = std::multimap<std::string, std::string>;
 
+// A resourceVersion that is no number. A list wraps it in a 400.
+ApiStatus MalformedVersionStatus(const std::string& text);
+
 // "" where the parameter is not there.
 std::string Parameter(const QueryParameters& query, const std::string& name);
 // Go's reading of a flag: absent, "0" and "false" are false, anything else (also an empty value) is

@@ -15,19 +15,19 @@ ApiResult<Deleted> ObjectWriter::Delete(const ResourceInfo& info, const std::str
     const StoredPtr current = state_.Get(*table, key);
     if (!current) return tl::unexpected(NotFoundStatus(info, name));
     if (!options.uid.empty() && options.uid != current->identity->uid) {
-      return tl::unexpected(ConflictStatus(
+      return tl::unexpected(PreconditionStatus(
           info, name,
-          fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
+          fmt::format("the UID in the precondition ({}) does not match the UID in record ({}). The "
+                      "object might have been deleted and then recreated",
                       options.uid, current->identity->uid)));
     }
     if (!options.resource_version.empty() &&
         options.resource_version != std::to_string(current->version)) {
-      return tl::unexpected(ConflictStatus(
+      return tl::unexpected(PreconditionStatus(
           info, name,
-          fmt::format(
-              "Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in "
-              "object meta: {}",
-              options.resource_version, current->version)));
+          fmt::format("the ResourceVersion in the precondition ({}) does not match the "
+                      "ResourceVersion in record ({}). The object might have been modified",
+                      options.resource_version, current->version)));
     }
     if (options.dry_run) return Deleted{current, true};
     if (info.resource.resource == "namespaces") return DeleteNamespace(info, current);

@@ -6,30 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "apiserver/base64.h"
+#include "apiserver/object_validation.h"
+
 namespace larder::apiserver {
 namespace {
 
 std::string Text(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-// A DNS-1123 subdomain, what most kinds ask of a name.
-bool ValidName(std::string_view name) {
-  if (name.empty() || name.size() > 253) return false;
-  const auto edge = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  bool start = true;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    if (c == '.') {
-      if (start || !edge(name[i - 1])) return false;
-      start = true;
-    } else {
-      if (!edge(c) && (c != '-' || start)) return false;
-      start = false;
-    }
-  }
-  return edge(name.back());
 }
 
 // What a change of the spec is: everything but metadata and status.
@@ -47,6 +32,15 @@ void SetOrErase(Json& target, const char* key, const Json& source) {
     target[key] = source[key];
   } else {
     target.erase(key);
+  }
+}
+
+// A secret's stringData is a way to write its data, and is never stored.
+void TakeStringData(Json& secret) {
+  const Json text = secret.value("stringData", Json::object());
+  secret.erase("stringData");
+  for (const auto& [key, value] : text.items()) {
+    if (value.is_string()) secret["data"][key] = Base64Encode(value.get<std::string>());
   }
 }
 
@@ -123,19 +117,7 @@ FieldManager ObjectWriter::ManagerOf(const ResourceInfo& info, const WriteOption
 ApiResult<void> ObjectWriter::CheckMetadata(const ResourceInfo& info, const std::string& ns,
                                             Json& object) const {
   if (!object.is_object()) return tl::unexpected(BadRequestStatus("the body is not a JSON object"));
-  const std::string kind = Text(object, "kind");
-  if (!kind.empty() && kind != info.resource.kind) {
-    return tl::unexpected(BadRequestStatus(
-        fmt::format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is registered "
-                    "for this path",
-                    kind, Text(object, "apiVersion"), info.resource.kind, kind)));
-  }
-  const std::string api_version = Text(object, "apiVersion");
-  if (!api_version.empty() && api_version != info.resource.ApiVersion()) {
-    return tl::unexpected(BadRequestStatus(
-        fmt::format("the API version in the data ({}) does not match the expected API version ({})",
-                    api_version, info.resource.ApiVersion())));
-  }
+  if (auto valid = ValidateType(info, object); !valid) return valid;
   if (!object.contains("metadata")) object["metadata"] = Json::object();
   Json& metadata = object["metadata"];
   if (!metadata.is_object()) return tl::unexpected(BadRequestStatus("metadata is not an object"));
@@ -160,6 +142,7 @@ void ObjectWriter::PrepareNew(const ResourceInfo& info, Json& object, const Writ
   if (resource == "pods" && !object.contains("status")) {
     object["status"] = {{"phase", "Pending"}, {"qosClass", "BestEffort"}};
   }
+  if (resource == "secrets" && !object.contains("type")) object["type"] = "Opaque";
   if (resource == "namespaces") {
     object["spec"]["finalizers"] = Json::array({"kubernetes"});
     object["status"]["phase"] = "Active";
@@ -222,6 +205,10 @@ ApiResult<void> ObjectWriter::CheckVersion(const ResourceInfo& info, const Store
                                    uid, current.identity->uid)));
   }
   const std::string version = Text(metadata, "resourceVersion");
+  if (version.find_first_not_of("0123456789") != std::string::npos) {
+    return tl::unexpected(PlainErrorStatus(
+        fmt::format("strconv.ParseUint: parsing \"{}\": invalid syntax", version)));
+  }
   if (!version.empty() && version != std::to_string(current.version)) {
     return tl::unexpected(ModifiedStatus(info, name));
   }
@@ -267,7 +254,9 @@ ApiResult<Written> ObjectWriter::Update(const ResourceInfo& info, const std::str
   if (given != name) {
     return tl::unexpected(BadRequestStatus(
         given.empty()
-            ? "name must be provided"
+            ? fmt::format("the name of the object ({} based on URL) was undeterminable: name must "
+                          "be provided",
+                          name)
             : fmt::format("the name of the object ({}) does not match the name on the URL "
                           "({})",
                           given, name)));
@@ -277,7 +266,7 @@ ApiResult<Written> ObjectWriter::Update(const ResourceInfo& info, const std::str
                   if (current && !info.unconditional_update && !options.trusted &&
                       Text(object["metadata"], "resourceVersion").empty()) {
                     return tl::unexpected(
-                        InvalidStatus(info.resource.group, info.resource.kind, name,
+                        InvalidStatus(info.resource.group, info.resource.resource, name,
                                       {{"FieldValueInvalid", "metadata.resourceVersion",
                                         "Invalid value: 0: must be specified for an update"}}));
                   }
@@ -296,7 +285,17 @@ ApiResult<Written> ObjectWriter::Patch(const ResourceInfo& info, const std::stri
                     if (!scale) return scale;
                     return ScaleChange(*current, *scale);
                   }
-                  if (!apply) return ApplyPatch(type, *current, patch);
+                  if (!apply) {
+                    auto patched = ApplyPatch(type, *current, patch);
+                    if (!patched) return patched;
+                    if (auto valid = ValidatePatched(info, name, *current, *patched); !valid) {
+                      return tl::unexpected(std::move(valid).error());
+                    }
+                    return patched;
+                  }
+                  if (auto valid = ValidateApplied(info, name, patch); !valid) {
+                    return tl::unexpected(std::move(valid).error());
+                  }
                   Json applied = patch;
                   if (auto checked = CheckMetadata(info, ns, applied); !checked) {
                     return tl::unexpected(std::move(checked).error());
@@ -350,20 +349,15 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
       PrepareUpdate(info, before, object, options);
       uid = current->identity->uid;
     } else {
-      if (!ValidName(name)) {
-        return tl::unexpected(InvalidStatus(
-            info.resource.group, info.resource.kind, name,
-            {{name.empty() ? "FieldValueRequired" : "FieldValueInvalid",
-              name.empty() ? "name" : "metadata.name",
-              name.empty()
-                  ? "Required value: name or generateName is required"
-                  : fmt::format("Invalid value: \"{}\": a lowercase RFC 1123 subdomain must "
-                                "consist of lower case alphanumeric characters, '-' or '.', "
-                                "and must start and end with an alphanumeric character",
-                                name)}}));
+      if (auto valid = ValidateNew(info, name); !valid) {
+        return tl::unexpected(std::move(valid).error());
       }
       PrepareNew(info, object, options);
       uid = Text(object["metadata"], "uid");
+    }
+    if (info.resource.resource == "secrets") TakeStringData(object);
+    if (auto valid = ValidateLabels(info, name, object["metadata"]); !valid) {
+      return tl::unexpected(std::move(valid).error());
     }
     object.erase("kind");
     object.erase("apiVersion");

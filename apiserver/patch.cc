@@ -102,6 +102,9 @@ void StrategicMerge(Json& live, const Json& patch, std::string_view field) {
 }
 
 ApiResult<Json> ApplyJsonPatch(const Json& live, const Json& patch) {
+  if (!patch.is_array()) {
+    return tl::unexpected(BadRequestStatus("error decoding patch: it is not a list of operations"));
+  }
   try {
     return live.patch(patch);
   } catch (const Json::exception& failure) {

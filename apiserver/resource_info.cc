@@ -7,7 +7,8 @@ namespace larder::apiserver {
 namespace {
 
 // The traits of a built-in kind, one letter each, to keep the table readable:
-// s status, c scale, g generation, u create on update, d returns the deleted object.
+// s status, c scale, g generation, u create on update, v an update needs a version, d returns the
+// deleted object.
 ResourceInfoPtr BuiltIn(std::string group, std::string resource, std::string kind, bool namespaced,
                         std::string_view traits, std::vector<std::string> short_names,
                         std::vector<SelectableField> fields = {}, bool in_all = false) {
@@ -21,6 +22,7 @@ ResourceInfoPtr BuiltIn(std::string group, std::string resource, std::string kin
   info->status = traits.find('s') != std::string_view::npos;
   info->scale = traits.find('c') != std::string_view::npos;
   info->generation = traits.find('g') != std::string_view::npos;
+  info->unconditional_update = traits.find('v') == std::string_view::npos;
   info->create_on_update = traits.find('u') != std::string_view::npos;
   info->returns_deleted = traits.find('d') != std::string_view::npos;
   info->fields = std::move(fields);
@@ -69,7 +71,7 @@ std::vector<ResourceInfoPtr> BuiltIns() {
       BuiltIn("apps", "statefulsets", "StatefulSet", true, "scg", {"sts"}, {}, true),
       BuiltIn("batch", "cronjobs", "CronJob", true, "sg", {"cj"}, {}, true),
       BuiltIn("batch", "jobs", "Job", true, "sg", {}, {{"status.successful", "0"}}, true),
-      BuiltIn("coordination.k8s.io", "leases", "Lease", true, "u", {}),
+      BuiltIn("coordination.k8s.io", "leases", "Lease", true, "uv", {}),
   };
 }
 
@@ -106,6 +108,9 @@ std::string ResourceInfo::TypePrefix() const {
 }
 
 ResourceRegistry::ResourceRegistry() : resources_(BuiltIns()) {}
+
+ResourceRegistry::ResourceRegistry(std::vector<ResourceInfoPtr> resources)
+    : resources_(std::move(resources)) {}
 
 ResourceInfoPtr ResourceRegistry::Find(std::string_view group, std::string_view version,
                                        std::string_view resource) const {

@@ -40,6 +40,7 @@ struct ResourceInfo {
   bool returns_deleted = false;         // DELETE answers with the object, not with a Status
   bool preferred = true;                // the version that discovery prefers
   std::vector<SelectableField> fields;  // besides metadata.name and metadata.namespace
+  std::vector<std::string> verbs;       // that discovery names; empty: all
 
   // {"kind":"Pod","apiVersion":"v1", : what goes in front of a stored body.
   std::string TypePrefix() const;
@@ -51,6 +52,8 @@ class ResourceRegistry {
  public:
   // Filled with the built-in kinds.
   ResourceRegistry();
+  // Filled with these instead.
+  explicit ResourceRegistry(std::vector<ResourceInfoPtr> resources);
 
   ResourceInfoPtr Find(std::string_view group, std::string_view version,
                        std::string_view resource) const;

@@ -83,16 +83,18 @@ Result<void> ShardSelector::ParseCall(std::string_view call) {
                           ParseHex(arguments.substr(first + 1, second - first - 1), "hexStart"));
   LARDER_ASSIGN_OR_RETURN(const uint64_t end, ParseHex(arguments.substr(second + 1), "hexEnd"));
   if (end != 0 && start >= end) {
-    return MakeError(ErrorCode::kInvalidArgument, "shard range start must be less than end: {}",
-                     call);
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "shard range start {:#018x} must be less than end {:#018x}", start, end);
   }
+  if (!text_.empty()) text_ += " || ";
+  text_ += fmt::format("shardRange({}, '{:#018x}', '{}')", field, start,
+                       end == 0 ? "0x10000000000000000" : fmt::format("{:#018x}", end));
   ranges_.push_back({start, end - 1});
   return {};
 }
 
 Result<ShardSelector> ShardSelector::Parse(std::string_view text) {
   ShardSelector out;
-  out.text_ = text;
   std::string_view rest = text;
   while (true) {
     const size_t bars = rest.find("||");

@@ -25,6 +25,7 @@ class ShardSelector {
   static Result<ShardSelector> Parse(std::string_view text);
 
   bool Matches(std::string_view ns, std::string_view uid) const;
+  // In the server's own spelling.
   const std::string& text() const { return text_; }
 
  private:
