@@ -1,9 +1,8 @@
-// A controller in one screen: the one that README.md shows. Reconciles pods of the current
-// kubeconfig's cluster.
+// An informer and a work queue without the manager: the parts, put together by hand. Reconciles
+// pods of the current kubeconfig's cluster.
 #include <csignal>
 #include <cstdio>
 
-// [readme]
 #include "client/config.h"
 #include "informer/shared_informer.h"
 
@@ -53,13 +52,13 @@ Result<void> Run(const std::string& directory, const std::stop_token& stop) {
   pods->Stop();
   return {};
 }
-// [readme]
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: minimal_controller STORE-DIRECTORY\n");
+    std::fprintf(stderr, "usage: informer_and_queue STORE-DIRECTORY\n");
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is shown when it is there, also in a pipe
   static std::stop_source stop;
   sigset_t signals;
   sigemptyset(&signals);
@@ -74,6 +73,6 @@ int main(int argc, char** argv) {
   const Result<void> outcome = Run(argv[1], stop.get_token());
   ::kill(::getpid(), SIGTERM);  // wakes the waiter when Run ended by itself
   if (outcome || stop.stop_requested()) return 0;
-  std::fprintf(stderr, "minimal_controller: %s\n", outcome.error().message.c_str());
+  std::fprintf(stderr, "informer_and_queue: %s\n", outcome.error().message.c_str());
   return 1;
 }

@@ -1,0 +1,200 @@
+#include "controller/cached_client.h"
+
+#include "controller/owner.h"
+
+namespace larder {
+namespace {
+
+// How many objects it leaves out, roughly: the fewer, the better it serves reads.
+int Narrowness(const InformerOptions& options) {
+  return (options.ns.empty() ? 0 : 1) + (options.label_selector.empty() ? 0 : 2) +
+         (options.field_selector.empty() ? 0 : 2) + (options.shard_selector.empty() ? 0 : 2) +
+         (options.metadata_only ? 8 : 0);
+}
+
+}  // namespace
+
+CachedClient::CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write,
+                           Clock* clock)
+    : live_(transport), discovery_(transport, {.clock = clock}), may_write_(std::move(may_write)) {}
+
+Result<Resource> CachedClient::Resolve(const ResourceName& name, const std::stop_token& stop) {
+  if (!name.resource().resource.empty() && !name.resource().kind.empty()) return name.resource();
+  const std::string text =
+      name.name().empty()
+          ? name.resource().resource + "." + name.resource().version + "." + name.resource().group
+          : name.name();
+  {
+    std::shared_lock lock(mutex_);
+    if (const auto found = resolved_.find(text); found != resolved_.end()) return found->second;
+  }
+  Result<Resource> resource = LookupResource(text);
+  // Only the server knows kind and scope of what is not built in.
+  if (!resource || resource->kind.empty()) resource = discovery_.Resolve(text, stop);
+  if (!resource) return resource;
+  std::unique_lock lock(mutex_);
+  return resolved_.emplace(text, *resource).first->second;
+}
+
+Result<Resource> CachedClient::ResolveForWrite(const ResourceName& name,
+                                               const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(Resource resource, Resolve(name, stop));
+  // Last, so that as little as possible is between the question and the request.
+  if (may_write_) LARDER_RETURN_IF_ERROR(may_write_());
+  return resource;
+}
+
+SharedInformer* CachedClient::InformerOf(const Resource& resource) const {
+  std::shared_lock lock(mutex_);
+  const auto found = informers_.find(resource.Path());
+  return found == informers_.end() ? nullptr : found->second;
+}
+
+void CachedClient::AddInformer(SharedInformer* informer) {
+  std::unique_lock lock(mutex_);
+  SharedInformer*& current = informers_[informer->options().resource.Path()];
+  if (!current || Narrowness(informer->options()) < Narrowness(current->options())) {
+    current = informer;
+  }
+}
+
+void CachedClient::RemoveInformers() {
+  std::unique_lock lock(mutex_);
+  informers_.clear();
+}
+
+Result<ObjectPtr> CachedClient::Get(const ResourceName& name, const ObjectKey& key,
+                                    const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  if (SharedInformer* informer = InformerOf(resource)) return informer->GetIndexer().GetByKey(key);
+  return live_.Get(resource, key, {}, stop);
+}
+
+Result<ObjectPtr> CachedClient::Find(const ResourceName& name, const ObjectKey& key,
+                                     const std::stop_token& stop) {
+  Result<ObjectPtr> object = Get(name, key, stop);
+  if (!object && object.error().code == ErrorCode::kNotFound) return ObjectPtr();
+  return object;
+}
+
+Result<std::vector<ObjectPtr>> CachedClient::List(const ResourceName& name, const Query& query,
+                                                  const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  if (SharedInformer* informer = InformerOf(resource)) {
+    LARDER_ASSIGN_OR_RETURN(QueryPage page, informer->GetLister().List(query));
+    return std::move(page.objects);
+  }
+  if (query.index) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} is not watched, so it has no index {}: watch it with this index",
+                     resource.ToString(), query.index->first);
+  }
+  ListOptions options;
+  options.ns = query.ns;
+  options.label_selector = query.labels.ToString();
+  options.field_selector = query.fields.ToString();
+  LARDER_ASSIGN_OR_RETURN(ListPage page, live_.ListAll(resource, options, stop));
+  return std::move(page.items);
+}
+
+Result<std::vector<ObjectPtr>> CachedClient::ListOwned(const ResourceName& name,
+                                                       const Object& owner,
+                                                       const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  Query query;
+  query.ns = std::string(owner.ns());
+  SharedInformer* informer = InformerOf(resource);
+  const bool indexed = informer && !owner.uid().empty();
+  if (indexed) query.index = {kOwnerIndex, std::string(owner.uid())};
+  Result<std::vector<ObjectPtr>> objects = List(resource, query, stop);
+  // The index is declared by Owns(), and not ready while it is being built: then all are looked at.
+  if (!objects && indexed) {
+    query.index.reset();
+    objects = List(resource, query, stop);
+  }
+  if (!objects) return objects;
+  std::erase_if(*objects, [&](const ObjectPtr& object) { return !IsControlledBy(*object, owner); });
+  return objects;
+}
+
+Result<ObjectPtr> CachedClient::Create(const ResourceName& name, const Json& object,
+                                       const WriteOptions& options, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  return live_.Create(resource, object, options, stop);
+}
+
+Result<ObjectPtr> CachedClient::Update(const ResourceName& name, const Json& object,
+                                       const WriteOptions& options, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  return live_.Update(resource, object, options, stop);
+}
+
+Result<ObjectPtr> CachedClient::UpdateStatus(const ResourceName& name, const Json& object,
+                                             const WriteOptions& options,
+                                             const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  return live_.UpdateStatus(resource, object, options, stop);
+}
+
+Result<ObjectPtr> CachedClient::Patch(const ResourceName& name, const ObjectKey& key,
+                                      PatchType type, const Json& patch,
+                                      const PatchOptions& options, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  return live_.Patch(resource, key, type, patch, options, stop);
+}
+
+namespace {
+
+// What an apply needs beside the intent: the type, and no version (it would be a precondition).
+Result<ObjectKey> CompleteIntent(const Resource& resource, Json& intent) {
+  intent["apiVersion"] = resource.ApiVersion();
+  intent["kind"] = resource.kind;
+  Json& metadata = intent["metadata"];
+  metadata.erase("managedFields");
+  metadata.erase("resourceVersion");
+  ObjectKey key{metadata.value("namespace", ""), metadata.value("name", "")};
+  if (key.name.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "an intent to apply needs metadata.name");
+  }
+  return key;
+}
+
+}  // namespace
+
+Result<ObjectPtr> CachedClient::Apply(const ResourceName& name, Json intent,
+                                      const std::string& field_manager, bool force,
+                                      const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  LARDER_RETURN_IF_ERROR(CompleteIntent(resource, intent));
+  return live_.Apply(resource, intent, field_manager, force, stop);
+}
+
+Result<ObjectPtr> CachedClient::ApplyStatus(const ResourceName& name, Json intent,
+                                            const std::string& field_manager, bool force,
+                                            const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  LARDER_ASSIGN_OR_RETURN(const ObjectKey key, CompleteIntent(resource, intent));
+  PatchOptions options;
+  options.subresource = "status";
+  options.field_manager = field_manager;
+  options.force = force;
+  return live_.Patch(resource, key, PatchType::kApply, intent, options, stop);
+}
+
+Result<void> CachedClient::Delete(const ResourceName& name, const ObjectKey& key,
+                                  const DeleteOptions& options, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  const Result<void> deleted = live_.Delete(resource, key, options, stop);
+  if (!deleted && deleted.error().code == ErrorCode::kNotFound) return {};
+  return deleted;
+}
+
+Result<void> CachedClient::WaitForCache(const ResourceName& name, const Object& written,
+                                        Clock::Steady deadline, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  SharedInformer* informer = InformerOf(resource);
+  if (!informer) return {};
+  return informer->WaitUntil(written.resource_version(), deadline, stop);
+}
+
+}  // namespace larder

@@ -1,0 +1,131 @@
+// A controller's view of the cluster: reads come from the store, writes go to the server.
+//
+// Get, Find and List read what the manager watches from the store, without a request; anything else
+// is asked of the server. The store is a little behind the server: after a write, a read may still
+// show the state before it (WaitForCache waits for one's own write); a write with the
+// resourceVersion that was read fails with kConflict where somebody was faster. Objects are named
+// by resource ("pods", "deployments.apps", "widgets.v1.example.com") or a Resource.
+//
+// Writes of a manager with leader election fail with kCancelled as soon as its lease is not
+// certainly held any more, without being sent.
+//
+// Thread-safe. Errors: those of ApiClient and Discovery; kNotFound from the store is as the
+// server's.
+//
+//   LARDER_ASSIGN_OR_RETURN(ObjectPtr pod, client.Get("pods", {"default", "web-1"}));
+//   LARDER_ASSIGN_OR_RETURN(auto nodes, client.List("nodes", {.labels =
+//   *LabelSelector::Parse("a")})); LARDER_RETURN_IF_ERROR(client.Apply("configmaps", intent,
+//   "my-controller"));
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <shared_mutex>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/api_client.h"
+#include "client/discovery.h"
+#include "indexer/lister.h"
+#include "informer/shared_informer.h"
+
+namespace larder {
+
+// A resource by name or as found before.
+class ResourceName {
+ public:
+  ResourceName(const char* name) : name_(name) {}                      // NOLINT: meant to convert
+  ResourceName(std::string name) : name_(std::move(name)) {}           // NOLINT
+  ResourceName(std::string_view name) : name_(name) {}                 // NOLINT
+  ResourceName(Resource resource) : resource_(std::move(resource)) {}  // NOLINT
+
+  const std::string& name() const { return name_; }
+  // Set when it was given as a Resource with its kind.
+  const Resource& resource() const { return resource_; }
+  std::string ToString() const { return name_.empty() ? resource_.ToString() : name_; }
+
+ private:
+  std::string name_;
+  Resource resource_;
+};
+
+class CachedClient {
+ public:
+  // `transport` must outlive the client. `may_write` is asked before each write; null: always.
+  CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write = nullptr,
+               Clock* clock = RealClock());
+
+  // The built-in table, then the server's discovery; what was found is kept.
+  Result<Resource> Resolve(const ResourceName& name, const std::stop_token& stop = {});
+  // The resource of a kind as an object names it: ("apps/v1", "Deployment").
+  Result<Resource> ForKind(std::string_view api_version, std::string_view kind,
+                           const std::stop_token& stop = {}) {
+    return discovery_.ForKind(api_version, kind, stop);
+  }
+
+  // Reads.
+  Result<ObjectPtr> Get(const ResourceName& name, const ObjectKey& key,
+                        const std::stop_token& stop = {});
+  // The same, but an object that is not there is null and no error.
+  Result<ObjectPtr> Find(const ResourceName& name, const ObjectKey& key,
+                         const std::stop_token& stop = {});
+  Result<std::vector<ObjectPtr>> List(const ResourceName& name, const Query& query = {},
+                                      const std::stop_token& stop = {});
+  // Those whose controller is `owner`.
+  Result<std::vector<ObjectPtr>> ListOwned(const ResourceName& name, const Object& owner,
+                                           const std::stop_token& stop = {});
+
+  // Writes, as ApiClient's.
+  Result<ObjectPtr> Create(const ResourceName& name, const Json& object,
+                           const WriteOptions& options = {}, const std::stop_token& stop = {});
+  Result<ObjectPtr> Update(const ResourceName& name, const Json& object,
+                           const WriteOptions& options = {}, const std::stop_token& stop = {});
+  Result<ObjectPtr> UpdateStatus(const ResourceName& name, const Json& object,
+                                 const WriteOptions& options = {},
+                                 const std::stop_token& stop = {});
+  Result<ObjectPtr> Patch(const ResourceName& name, const ObjectKey& key, PatchType type,
+                          const Json& patch, const PatchOptions& options = {},
+                          const std::stop_token& stop = {});
+  // Server-side apply of what this controller wants; kind and apiVersion are filled in.
+  Result<ObjectPtr> Apply(const ResourceName& name, Json intent, const std::string& field_manager,
+                          bool force = true, const std::stop_token& stop = {});
+  // The same for the status subresource.
+  Result<ObjectPtr> ApplyStatus(const ResourceName& name, Json intent,
+                                const std::string& field_manager, bool force = true,
+                                const std::stop_token& stop = {});
+  // An object that is gone already is no error.
+  Result<void> Delete(const ResourceName& name, const ObjectKey& key,
+                      const DeleteOptions& options = {}, const std::stop_token& stop = {});
+
+  // Waits until the store shows `written` or a later state of the collection. Nothing to do where
+  // the resource is not watched.
+  Result<void> WaitForCache(const ResourceName& name, const Object& written, Clock::Steady deadline,
+                            const std::stop_token& stop = {});
+
+  // Straight to the server, reads too. Not guarded by the lease.
+  ApiClient& live() { return live_; }
+  // The informer that reads of this resource are served from; null: none.
+  SharedInformer* InformerOf(const Resource& resource) const;
+  // Serves reads of its resource from now on; one without selectors and namespace is preferred to
+  // one with. For the manager.
+  void AddInformer(SharedInformer* informer);
+  void RemoveInformers();
+
+ private:
+  Result<Resource> ResolveForWrite(const ResourceName& name, const std::stop_token& stop);
+
+  ApiClient live_;
+  Discovery discovery_;
+  const std::function<Result<void>()> may_write_;
+
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<std::string, Resource> resolved_;          // by name
+  std::unordered_map<std::string, SharedInformer*> informers_;  // by Resource::Path()
+};
+
+}  // namespace larder

@@ -1,0 +1,188 @@
+#include "controller/controller.h"
+
+#include <array>
+#include <exception>
+#include <random>
+
+namespace larder {
+namespace {
+
+std::string NewReconcileId() {
+  thread_local std::mt19937_64 random(std::random_device{}());
+  return fmt::format("{:016x}", random());
+}
+
+}  // namespace
+
+Controller::Controller(Definition definition, std::unique_ptr<WorkQueue> queue,
+                       Environment environment)
+    : definition_(std::move(definition)),
+      environment_(environment),
+      queue_(std::move(queue)),
+      metrics_(environment_.registry, definition_.name,
+               definition_.options.max_concurrent_reconciles),
+      requeues_(environment_.base_delay, environment_.max_delay) {
+  if (definition_.options.reconcile_timeout.count() > 0) {
+    deadlines_ = std::make_unique<internal::Deadlines>(environment_.clock);
+  }
+}
+
+Controller::~Controller() { Stop(); }
+
+void Controller::Start() {
+  const uint32_t count = definition_.options.max_concurrent_reconciles;
+  {
+    std::lock_guard lock(mutex_);
+    alive_ += count;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    threads_.emplace_back([this] { Work(); });
+  }
+  spdlog::info("starting workers controller={} workers={}", name(), count);
+}
+
+void Controller::BeginStop() { workers_.request_stop(); }
+
+bool Controller::WaitUntilIdle(Clock::Steady deadline) {
+  std::unique_lock lock(mutex_);
+  while (alive_ > 0) {
+    if (environment_.clock->Now() >= deadline) return false;
+    environment_.clock->WaitUntil(lock, idle_, deadline, {});
+  }
+  return true;
+}
+
+void Controller::Stop() {
+  BeginStop();
+  CancelRuns();
+  threads_.clear();  // joins
+}
+
+Controller::Stats Controller::GetStats() const {
+  std::lock_guard lock(mutex_);
+  return {reconciles_, errors_, active_};
+}
+
+void Controller::Work() {
+  while (const auto item = queue_->GetWithPriority(workers_.get_token())) {
+    {
+      std::lock_guard lock(mutex_);
+      ++active_;
+    }
+    Process(*item);
+    std::lock_guard lock(mutex_);
+    --active_;
+  }
+  std::lock_guard lock(mutex_);
+  --alive_;
+  idle_.notify_all();
+}
+
+void Controller::Process(const WorkItem& item) {
+  const ReconcileLog log(name(), item.item, NewReconcileId());
+  const auto key = ObjectKey::Parse(item.item);
+  if (!key) {
+    log.Error("not a key, dropped: {}", key.error().message);
+    queue_->Forget(item.item);
+    queue_->Done(item.item);
+    return;
+  }
+  const Clock::Steady begin = environment_.clock->Now();
+  metrics_.Started();
+  const Result<Outcome> outcome = Run(*key, item, log);
+  // What comes next is stored before the run counts as over: a crash in between repeats the run.
+  const auto result = Settle(item, log, outcome);
+  queue_->Done(item.item);
+  ++reconciles_;
+  if (result == internal::ControllerMetrics::Result::kError) ++errors_;
+  metrics_.Finished(result, environment_.clock->Now() - begin);
+}
+
+Result<Outcome> Controller::Run(const ObjectKey& key, const WorkItem& item,
+                                const ReconcileLog& log) {
+  std::stop_source run;
+  const std::stop_callback forward(runs_.get_token(), [&run] { run.request_stop(); });
+  ReconcileContext context(*environment_.client, environment_.events, log, run.get_token(),
+                           environment_.clock);
+  const ReconcileRequest request{key, item.failures};
+  if (!deadlines_) return Call(context, request);
+  const auto guard =
+      deadlines_->Watch(run, environment_.clock->Now() + definition_.options.reconcile_timeout);
+  Result<Outcome> outcome = Call(context, request);
+  if (!guard.Expired() || runs_.stop_requested()) return outcome;
+  metrics_.TimedOut();
+  if (outcome) return outcome;  // it finished all the same
+  return MakeError(ErrorCode::kTimeout, "stopped because its time was over: {}",
+                   outcome.error().message);
+}
+
+Result<Outcome> Controller::Call(ReconcileContext& context, const ReconcileRequest& request) {
+  if (!definition_.options.recover_panic) {
+    return definition_.reconciler->Reconcile(context, request);
+  }
+  try {
+    return definition_.reconciler->Reconcile(context, request);
+  } catch (const std::exception& error) {
+    metrics_.Threw();
+    return MakeError(ErrorCode::kInternal, "the reconciler threw: {}", error.what());
+  } catch (...) {
+    metrics_.Threw();
+    return MakeError(ErrorCode::kInternal, "the reconciler threw something that is no exception");
+  }
+}
+
+internal::ControllerMetrics::Result Controller::Settle(const WorkItem& item,
+                                                       const ReconcileLog& log,
+                                                       const Result<Outcome>& outcome) {
+  using Count = internal::ControllerMetrics::Result;
+  if (!outcome) {
+    SettleError(item, log, outcome.error());
+    return Count::kError;
+  }
+  const auto again = [&](std::chrono::nanoseconds delay) {
+    AddOptions options;
+    options.after = delay;
+    options.priority = item.priority;
+    if (auto added = queue_->AddWithOptions(item.item, options); !added) {
+      log.Warn("queued again, but not stored yet: {}", added.error().ToString());
+    }
+  };
+  queue_->Forget(item.item);
+  switch (outcome->kind()) {
+    case Outcome::Kind::kRequeue:
+      again(requeues_.When(item.item));
+      return Count::kRequeue;
+    case Outcome::Kind::kRequeueAfter:
+      requeues_.Forget(item.item);
+      again(outcome->delay());
+      return Count::kRequeueAfter;
+    case Outcome::Kind::kGiveUp:
+      requeues_.Forget(item.item);
+      metrics_.Terminal();
+      log.Error("given up until something changes: {}", outcome->why());
+      return Count::kError;
+    case Outcome::Kind::kDone:
+      break;
+  }
+  requeues_.Forget(item.item);
+  log.Debug("done");
+  return Count::kSuccess;
+}
+
+void Controller::SettleError(const WorkItem& item, const ReconcileLog& log, const Error& error) {
+  requeues_.Forget(item.item);
+  Result<void> added;
+  if (runs_.stop_requested()) {
+    // We ended it ourselves: no failure of the key, and it stays for the next start.
+    AddOptions options;
+    options.priority = item.priority;
+    added = queue_->AddWithOptions(item.item, options);
+    log.Info("interrupted, kept for later: {}", error.ToString());
+  } else {
+    added = queue_->AddRateLimited(item.item, error.ToString());
+    log.Error("failed: {} failures={}", error.ToString(), item.failures + 1);
+  }
+  if (!added) log.Warn("queued again, but not stored yet: {}", added.error().ToString());
+}
+
+}  // namespace larder

@@ -1,0 +1,133 @@
+// One controller: its queue, its workers, and what they do with an outcome.
+//
+// The queue is durable by the controller's name: after a restart it holds what was pending and what
+// changed, and nothing else. A new name, or a raised revision, gets every key once at
+// initial_priority, so that live changes go first.
+//
+// Made by ControllerBuilder and run by the Manager; users hold it for figures, dead letters and to
+// add keys by hand. Thread-safe.
+//
+//   controller->queue().DeadLetters();
+//   controller->Trigger({"default", "web-1"});
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "controller/controller_metrics.h"
+#include "controller/deadlines.h"
+#include "controller/reconciler.h"
+#include "controller/source.h"
+#include "queue/work_queue.h"
+
+namespace larder {
+
+struct ControllerOptions {
+  // How many keys at once. 0: as the manager's configuration says.
+  uint32_t max_concurrent_reconciles = 0;
+  // A run's stop is requested after this time, and it counts as failed. 0: no limit.
+  std::chrono::nanoseconds reconcile_timeout{0};
+  // Of keys that changes queue; higher first.
+  int32_t priority = 0;
+  // Of the keys of a first start, a raised revision, and resyncs.
+  int32_t initial_priority = -100;
+  // Raise it when the reconcile's logic changed so that every key has to be looked at once more.
+  uint32_t revision = 1;
+  // None: as the manager's configuration says. 0: keys are tried for ever.
+  std::optional<uint32_t> max_retries{};
+  // Null: as the manager's configuration says.
+  std::function<RateLimiterPtr()> rate_limiter{};
+  // None: as the manager's configuration says.
+  std::optional<std::chrono::nanoseconds> resync_period{};
+  // An exception is an error of its key; false: it ends the process.
+  bool recover_panic = true;
+  // Runs on every replica, leader or not: for controllers that write nothing to the cluster.
+  bool needs_leader_election = true;
+  // Of items added by hand, delays and retry counts; items of changes are in the change's commit.
+  Durability durability = Durability::kRelaxed;
+};
+
+class Controller {
+ public:
+  struct Definition {
+    std::string name;
+    std::vector<Source> sources;
+    std::vector<Predicate> predicates;  // for all sources
+    ControllerOptions options;
+    std::shared_ptr<Reconciler> reconciler;
+  };
+  // What it is run with. All must outlive it.
+  struct Environment {
+    CachedClient* client = nullptr;
+    EventRecorder* events = nullptr;
+    prometheus::Registry* registry = nullptr;
+    Clock* clock = RealClock();
+    // For Requeue().
+    std::chrono::nanoseconds base_delay = std::chrono::milliseconds(5);
+    std::chrono::nanoseconds max_delay = std::chrono::seconds(1000);
+  };
+
+  Controller(Definition definition, std::unique_ptr<WorkQueue> queue, Environment environment);
+  // Stops.
+  ~Controller();
+
+  const std::string& name() const { return definition_.name; }
+  const Definition& definition() const { return definition_; }
+  WorkQueue& queue() { return *queue_; }
+
+  // Reconcile this key, as if it had changed.
+  Result<void> Trigger(const ObjectKey& key) { return queue_->Add(key.ToString()); }
+
+  void Start();
+  // Hands out no more keys. Running reconciles go on.
+  void BeginStop();
+  // Asks running reconciles to end, too.
+  void CancelRuns() { runs_.request_stop(); }
+  // Waits until none runs; false when `deadline` came first.
+  bool WaitUntilIdle(Clock::Steady deadline);
+  void Stop();
+
+  struct Stats {
+    uint64_t reconciles = 0;
+    uint64_t errors = 0;
+    uint32_t active = 0;
+  };
+  Stats GetStats() const;
+
+ private:
+  void Work();
+  void Process(const WorkItem& item);
+  Result<Outcome> Run(const ObjectKey& key, const WorkItem& item, const ReconcileLog& log);
+  Result<Outcome> Call(ReconcileContext& context, const ReconcileRequest& request);
+  internal::ControllerMetrics::Result Settle(const WorkItem& item, const ReconcileLog& log,
+                                             const Result<Outcome>& outcome);
+  void SettleError(const WorkItem& item, const ReconcileLog& log, const Error& error);
+
+  const Definition definition_;
+  const Environment environment_;
+  const std::unique_ptr<WorkQueue> queue_;
+  internal::ControllerMetrics metrics_;
+  ItemExponentialRateLimiter requeues_;  // for Requeue(), which is no failure
+  std::unique_ptr<internal::Deadlines> deadlines_;
+  std::stop_source runs_;     // of the reconciles
+  std::stop_source workers_;  // of handing out
+
+  std::atomic<uint64_t> reconciles_{0};
+  std::atomic<uint64_t> errors_{0};
+  mutable std::mutex mutex_;
+  std::condition_variable_any idle_;
+  uint32_t active_ = 0;                // guarded by mutex_: reconciles that run
+  uint32_t alive_ = 0;                 // guarded by mutex_: workers
+  std::vector<std::jthread> threads_;  // last
+};
+
+}  // namespace larder

@@ -1,0 +1,92 @@
+// The manager's parts and the order in which they end. For controller/ itself.
+#pragma once
+
+#include <prometheus/registry.h>
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "controller/manager.h"
+#include "controller/resyncer.h"
+
+namespace larder {
+
+class Manager::Impl {
+ public:
+  explicit Impl(ManagerOptions options);
+  ~Impl();
+
+  // Opens what needs no server.
+  Result<void> Open();
+  Result<void> Run(const std::stop_token& stop);
+
+  // Starting, in the order of Run.
+  Result<void> Serve();
+  Result<void> FindCluster(const std::stop_token& stop);
+  Result<void> MakeControllers(const std::stop_token& stop);
+  Result<void> MakeController(Controller::Definition definition, const std::stop_token& stop);
+  Result<SharedInformer*> OpenInformer(const Source& source, const Resource& resource);
+  Result<void> OpenWatches(const std::stop_token& stop);
+  Result<void> Sync(const std::stop_token& stop);
+  Result<void> Lead(const std::stop_token& stop);
+  Result<void> Work(const std::stop_token& stop);
+  void StartControllers(bool leaders);
+  void StartRunnables(bool leaders, const std::stop_token& stop);
+  // Ending.
+  void EndWork(bool lost_lease);
+  // Until all have ended or the deadline came; false when the lease was lost first.
+  bool WaitWhileHolding(Clock::Steady deadline);
+  bool WaitForControllers(Clock::Steady deadline);
+  bool WaitForRunnables(Clock::Steady deadline);
+  void Stuck();
+  void Finish();
+
+  // Ends Run with this reason; the first one counts.
+  void Fail(Error reason);
+  Result<void> MayWrite() const;
+  WorkQueueOptions QueueOptions(const Controller::Definition& definition);
+  void PublishLeadership();
+
+  const ManagerOptions options;
+  const ManagerConfig& config;
+  Clock* const clock;
+
+  // Destroyed in reverse: controllers before informers' queues, informers before the store.
+  prometheus::Registry registry;
+  ClientConfig client_config;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<HotTier> hot;
+  std::unique_ptr<HttpTransport> transport;
+  std::unique_ptr<HttpTransport> election_transport;
+  std::unique_ptr<LeaderElector> elector;
+  std::unique_ptr<CachedClient> client;
+  std::unique_ptr<EventRecorder> events;
+  std::unique_ptr<HealthServer> health;
+  std::string cluster_uid;
+  std::vector<std::unique_ptr<Controller>> controllers;  // guarded by mutex
+  std::unique_ptr<SharedInformerFactory> factory;        // guarded by mutex; its queues outlive it
+
+  std::mutex mutex;  // guards what follows
+  std::condition_variable_any changed;
+  std::vector<Controller::Definition> definitions;
+  std::vector<Runnable> runnables;
+  std::vector<Source> watches;
+  std::map<std::string, HealthCheck> ready_checks;
+  bool started = false;
+  bool synced = false;
+  bool working = false;
+  size_t running = 0;  // runnables
+  std::optional<Error> failure;
+
+  std::stop_source ending;  // of Run itself
+  std::stop_source work;    // of runnables, resyncs and the election
+  std::unique_ptr<internal::Resyncer> resyncer;
+  std::vector<std::jthread> threads;  // runnables
+  std::jthread election;
+};
+
+}  // namespace larder

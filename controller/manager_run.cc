@@ -1,0 +1,380 @@
+// The manager's life: from the health server's start to the last thread's end.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "controller/duration.h"
+#include "controller/manager_impl.h"
+#include "controller/owner.h"
+#include "queue/queue_config.h"
+#include "reflector/backoff.h"
+#include "reflector/reflector.h"
+
+namespace larder {
+namespace {
+
+using std::chrono::milliseconds;
+
+// After the time for running reconciles is over they are asked to end: how long that may take.
+constexpr std::chrono::seconds kCancelPatience{2};
+constexpr std::chrono::seconds kEventPatience{2};
+// How often a manager that is ending looks whether it still holds the lease.
+constexpr milliseconds kLeaseLook{100};
+
+std::string RoleName(SourceRole role) {
+  switch (role) {
+    case SourceRole::kFor:
+      return "for";
+    case SourceRole::kOwns:
+      return "owns";
+    case SourceRole::kWatches:
+      break;
+  }
+  return "watches";
+}
+
+}  // namespace
+
+Result<void> Manager::Impl::Run(const std::stop_token& stop) {
+  {
+    std::lock_guard lock(mutex);
+    if (std::exchange(started, true)) {
+      return MakeError(ErrorCode::kNotReady, "a manager runs once: make a new one");
+    }
+  }
+  // A stop from outside and a failure inside end the same waits.
+  const std::stop_callback forward(stop, [this] { ending.request_stop(); });
+  const std::stop_token ended = ending.get_token();
+  Result<void> outcome = [&]() -> Result<void> {
+    LARDER_RETURN_IF_ERROR(Serve());
+    LARDER_RETURN_IF_ERROR(FindCluster(ended));
+    LARDER_RETURN_IF_ERROR(MakeControllers(ended));
+    LARDER_RETURN_IF_ERROR(Sync(ended));
+    return Work(ended);
+  }();
+  EndWork(!outcome && election.joinable() && !elector->IsLeader());
+  Finish();
+  {
+    std::lock_guard lock(mutex);
+    if (failure) outcome = tl::unexpected(*failure);
+  }
+  if (!outcome && outcome.error().code == ErrorCode::kCancelled && stop.stop_requested()) {
+    outcome = Result<void>();
+  }
+  // For those who still wait for it to work.
+  Fail(outcome ? Error{ErrorCode::kCancelled, "the manager has ended", {}, {}} : outcome.error());
+  return outcome;
+}
+
+Result<void> Manager::Impl::Serve() {
+  health->AddHealthCheck("ping", [] { return Result<void>(); });
+  health->AddReadyCheck("store", [this] { return store->Health(); });
+  health->AddReadyCheck("informers", [this]() -> Result<void> {
+    std::lock_guard lock(mutex);
+    if (synced) return {};
+    return MakeError(ErrorCode::kNotReady, "{}",
+                     factory ? "not in sync yet" : "the server was not reached yet");
+  });
+  health->OnScrape([this] { PublishLeadership(); });
+  if (config.listen == "0") return {};
+  return health->Start({config.listen, config.tls_cert_file, config.tls_key_file});
+}
+
+Result<void> Manager::Impl::FindCluster(const std::stop_token& stop) {
+  constexpr milliseconds kFirst{200};
+  constexpr milliseconds kLongest{10'000};
+  for (milliseconds pause = kFirst;; pause = std::min(pause * 2, kLongest)) {
+    Result<std::string> uid = FetchClusterUid(*transport, stop);
+    if (uid) {
+      cluster_uid = *std::move(uid);
+      return {};
+    }
+    if (stop.stop_requested()) break;
+    spdlog::warn("cannot reach {}: {}; trying again", client_config.server, uid.error().ToString());
+    if (!clock->SleepFor(pause, stop)) break;
+  }
+  return MakeError(ErrorCode::kCancelled, "stopped before the server was reached");
+}
+
+Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
+  InformerContext context;
+  context.store = store.get();
+  context.hot = hot.get();
+  context.transport = transport.get();
+  context.cluster_uid = cluster_uid;
+  context.registry = &registry;
+  FactoryOptions defaults;
+  if (!config.ns.empty()) defaults.namespaces = {config.ns};
+  defaults.tweak = options.tweak;
+  defaults.clock = clock;
+  {
+    std::lock_guard lock(mutex);
+    factory = std::make_unique<SharedInformerFactory>(context, defaults);
+  }
+  resyncer = std::make_unique<internal::Resyncer>(store.get(), clock);
+  LARDER_RETURN_IF_ERROR(OpenWatches(stop));
+  for (const Controller::Definition& definition : definitions) {
+    const Result<void> made = MakeController(definition, stop);
+    if (made) continue;
+    Error error = made.error();
+    error.message = "controller " + definition.name + ": " + error.message;
+    return tl::unexpected(std::move(error));
+  }
+  return {};
+}
+
+Result<void> Manager::Impl::OpenWatches(const std::stop_token& stop) {
+  for (const Source& source : watches) {
+    LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
+    LARDER_RETURN_IF_ERROR(OpenInformer(source, resource));
+  }
+  return {};
+}
+
+Result<SharedInformer*> Manager::Impl::OpenInformer(const Source& source,
+                                                    const Resource& resource) {
+  InformerOptions informer;
+  informer.resource = resource;
+  informer.ns = source.options.ns;
+  informer.label_selector = source.options.label_selector;
+  informer.field_selector = source.options.field_selector;
+  informer.metadata_only = source.options.metadata_only;
+  informer.indexes = source.options.indexes;
+  informer.transform = source.options.transform;
+  if (source.role == SourceRole::kFor) {
+    if (informer.label_selector.empty()) informer.label_selector = config.label_selector;
+    if (informer.field_selector.empty()) informer.field_selector = config.field_selector;
+  }
+  if (source.role == SourceRole::kOwns) informer.indexes.push_back(OwnerIndex());
+  LARDER_ASSIGN_OR_RETURN(SharedInformer * opened, factory->ForResource(std::move(informer)));
+  opened->SetAnotherClusterHandler([this] {
+    Fail({ErrorCode::kInternal,
+          "the server is not the cluster that this store was filled from; a restart begins a new "
+          "collection",
+          {},
+          {}});
+  });
+  client->AddInformer(opened);
+  return opened;
+}
+
+WorkQueueOptions Manager::Impl::QueueOptions(const Controller::Definition& definition) {
+  WorkQueueConfig queue;
+  queue.name = definition.name;
+  queue.max_retries = config.max_retries;
+  if (definition.options.max_retries) {
+    queue.max_retries =
+        *definition.options.max_retries == 0 ? std::nullopt : definition.options.max_retries;
+  }
+  queue.rate_limit.base_delay = config.base_delay;
+  queue.rate_limit.max_delay = config.max_delay;
+  queue.rate_limit.qps = config.qps_limit;
+  queue.rate_limit.burst = config.burst;
+  queue.durability = definition.options.durability;
+  WorkQueueOptions made = MakeWorkQueueOptions(queue, store.get(), clock);
+  if (definition.options.rate_limiter) made.rate_limiter = definition.options.rate_limiter();
+  made.metrics = &registry;
+  return made;
+}
+
+Result<void> Manager::Impl::MakeController(Controller::Definition definition,
+                                           const std::stop_token& stop) {
+  if (definition.options.max_concurrent_reconciles == 0) {
+    definition.options.max_concurrent_reconciles = config.max_concurrent_reconciles;
+  }
+  LARDER_ASSIGN_OR_RETURN(auto queue, WorkQueue::Open(QueueOptions(definition)));
+  Controller::Environment environment{client.get(), events.get(),      &registry,
+                                      clock,        config.base_delay, config.max_delay};
+  Controller* controller = nullptr;
+  {
+    std::lock_guard lock(mutex);
+    controllers.push_back(
+        std::make_unique<Controller>(std::move(definition), std::move(queue), environment));
+    controller = controllers.back().get();
+  }
+  const Controller::Definition& kept = controller->definition();
+  const auto primary =
+      std::find_if(kept.sources.begin(), kept.sources.end(),
+                   [](const Source& source) { return source.role == SourceRole::kFor; });
+  LARDER_ASSIGN_OR_RETURN(const Resource owner, client->Resolve(primary->resource, stop));
+  for (size_t i = 0; i < kept.sources.size(); ++i) {
+    const Source& source = kept.sources[i];
+    LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
+    LARDER_ASSIGN_OR_RETURN(SharedInformer * informer, OpenInformer(source, resource));
+    std::vector<Predicate> predicates = kept.predicates;
+    predicates.insert(predicates.end(), source.options.predicates.begin(),
+                      source.options.predicates.end());
+    const MapFunction map = source.role == SourceRole::kOwns
+                                ? OwnerOf(owner.kind, owner.ApiVersion(), true, owner.namespaced)
+                                : source.map;
+    EnqueuerOptions enqueuer;
+    // A source is known by what it is, so that changing the order of calls changes nothing.
+    enqueuer.name = fmt::format("{}/{}/{}", kept.name, RoleName(source.role), resource.ToString());
+    enqueuer.revision = kept.options.revision;
+    enqueuer.initial_priority = kept.options.initial_priority;
+    const int32_t priority = source.options.priority.value_or(kept.options.priority);
+    LARDER_RETURN_IF_ERROR(
+        informer->AddEnqueuer(&controller->queue(), enqueuer,
+                              internal::MakeEnqueueFunction(kept.name, map, predicates, priority)));
+    const auto period = kept.options.resync_period.value_or(config.resync_period);
+    if (source.role == SourceRole::kFor && period.count() > 0) {
+      resyncer->Add({controller, informer, predicates, period});
+    }
+  }
+  return {};
+}
+
+Result<void> Manager::Impl::Sync(const std::stop_token& stop) {
+  factory->Start();
+  const Clock::Steady begin = clock->Now();
+  for (;;) {
+    // In pieces, so that a log shows what is missing.
+    const Result<void> done =
+        factory->WaitForCacheSync(clock->Now() + std::chrono::seconds(10), stop);
+    if (done) break;
+    if (done.error().code != ErrorCode::kTimeout) return done;
+    spdlog::info("waiting for the first sync: {}", done.error().message);
+  }
+  spdlog::info("in sync after {}",
+               FormatDuration(std::chrono::duration_cast<milliseconds>(clock->Now() - begin)));
+  std::lock_guard lock(mutex);
+  synced = true;
+  changed.notify_all();
+  return {};
+}
+
+void Manager::Impl::StartControllers(bool leaders) {
+  for (const auto& controller : controllers) {
+    if (controller->definition().options.needs_leader_election == leaders) controller->Start();
+  }
+}
+
+void Manager::Impl::StartRunnables(bool leaders, const std::stop_token& stop) {
+  for (const Runnable& runnable : runnables) {
+    if (runnable.needs_leader_election != leaders) continue;
+    {
+      std::lock_guard lock(mutex);
+      ++running;
+    }
+    threads.emplace_back([this, &runnable, stop] {
+      Result<void> outcome;
+      try {
+        outcome = runnable.run(stop);
+      } catch (const std::exception& error) {
+        outcome = MakeError(ErrorCode::kInternal, "it threw: {}", error.what());
+      }
+      if (!outcome && !stop.stop_requested()) {
+        Fail({outcome.error().code,
+              "runnable " + runnable.name + ": " + outcome.error().message,
+              {},
+              {}});
+      }
+      std::lock_guard lock(mutex);
+      --running;
+      changed.notify_all();
+    });
+  }
+}
+
+Result<void> Manager::Impl::Lead(const std::stop_token& stop) {
+  if (!elector) return {};
+  spdlog::info("waiting for the lease {}/{} as {}", elector->options().ns, elector->options().name,
+               elector->options().identity);
+  LARDER_RETURN_IF_ERROR(elector->Acquire(stop));
+  spdlog::info("leading: the lease {}/{} is ours", elector->options().ns, elector->options().name);
+  election = std::jthread([this](const std::stop_token& ended) {
+    const Result<void> held = elector->Hold(ended);
+    if (held.error().code != ErrorCode::kCancelled) Fail(held.error());
+  });
+  return {};
+}
+
+Result<void> Manager::Impl::Work(const std::stop_token& stop) {
+  StartControllers(false);
+  StartRunnables(false, work.get_token());
+  LARDER_RETURN_IF_ERROR(Lead(stop));
+  StartControllers(true);
+  StartRunnables(true, work.get_token());
+  resyncer->Start();
+  std::unique_lock lock(mutex);
+  working = true;
+  changed.notify_all();
+  while (!failure && clock->WaitUntil(lock, changed, Clock::Steady::max(), stop)) {
+  }
+  if (failure) return tl::unexpected(*failure);
+  return {};
+}
+
+bool Manager::Impl::WaitForControllers(Clock::Steady deadline) {
+  return std::all_of(controllers.begin(), controllers.end(),
+                     [&](const auto& controller) { return controller->WaitUntilIdle(deadline); });
+}
+
+bool Manager::Impl::WaitForRunnables(Clock::Steady deadline) {
+  std::unique_lock lock(mutex);
+  while (running > 0) {
+    if (clock->Now() >= deadline) return false;
+    clock->WaitUntil(lock, changed, deadline, {});
+  }
+  return true;
+}
+
+void Manager::Impl::EndWork(bool lost_lease) {
+  for (const auto& controller : controllers) controller->BeginStop();
+  work.request_stop();
+  if (resyncer) resyncer->Stop();
+  if (!lost_lease) lost_lease = !WaitWhileHolding(clock->Now() + config.shutdown_timeout);
+  for (const auto& controller : controllers) controller->CancelRuns();
+  // Nobody else can hold the lease before its duration is over; a tenth of the rest is for us.
+  const auto patience =
+      lost_lease ? (config.lease_duration - config.renew_deadline) * 9 / 10 : kCancelPatience;
+  const Clock::Steady last = clock->Now() + patience;
+  if (!WaitForControllers(last) || !WaitForRunnables(last)) Stuck();
+}
+
+bool Manager::Impl::WaitWhileHolding(Clock::Steady deadline) {
+  while (clock->Now() < deadline) {
+    const Clock::Steady slice = std::min(deadline, clock->Now() + kLeaseLook);
+    if (WaitForControllers(slice) && WaitForRunnables(slice)) return true;
+    if (election.joinable() && !elector->IsLeader()) return false;
+  }
+  spdlog::warn("reconciles still run after {}: asking them to end",
+               FormatDuration(config.shutdown_timeout));
+  return true;
+}
+
+void Manager::Impl::Stuck() {
+  for (const auto& controller : controllers) {
+    for (const QueueItemInfo& item : controller->queue().Items()) {
+      if (!item.in_process) continue;
+      spdlog::critical("a reconcile does not end controller={} key={}", controller->name(),
+                       item.item);
+    }
+  }
+  if (options.on_stuck) {
+    options.on_stuck();
+    return;
+  }
+  // What is under way is still in the store: the next start does it again.
+  if (store) static_cast<void>(store->Sync());
+  spdlog::critical("ending the process, because work goes on that must not");
+  spdlog::shutdown();
+  std::_Exit(1);
+}
+
+void Manager::Impl::Finish() {
+  for (const auto& controller : controllers) controller->Stop();
+  threads.clear();
+  if (election.joinable()) {
+    election.request_stop();
+    election.join();
+    elector->Release();
+  }
+  if (events) events->Flush(clock->Now() + kEventPatience);
+  if (client) client->RemoveInformers();
+  if (factory) factory->Shutdown();
+  if (health) health->Stop();
+}
+
+}  // namespace larder

@@ -1,0 +1,50 @@
+// Every key again, once in a while: INFORMER_RESYNC_PERIOD.
+//
+// When a controller's keys were last queued is kept in the store, so that restarts neither cause a
+// resync nor put it off. Keys are queued at low priority, after live changes. Errors are logged,
+// and tried again at the next look. One thread for all controllers of a manager.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "controller/controller.h"
+#include "informer/shared_informer.h"
+#include "storage/store.h"
+
+namespace larder::internal {
+
+class Resyncer {
+ public:
+  struct Entry {
+    Controller* controller = nullptr;
+    SharedInformer* informer = nullptr;
+    std::vector<Predicate> predicates{};
+    std::chrono::nanoseconds period{0};
+  };
+
+  Resyncer(Store* store, Clock* clock) : store_(store), clock_(clock) {}
+
+  // Before Start.
+  void Add(Entry entry) { entries_.push_back(std::move(entry)); }
+  void Start();
+  void Stop();
+
+  // Queues what is due; returns when to look again. What the thread repeats.
+  Clock::Wall RunDue();
+
+ private:
+  Clock::Wall LastRun(const Entry& entry);
+  Result<void> Resync(const Entry& entry);
+
+  Store* const store_;
+  Clock* const clock_;
+  std::vector<Entry> entries_;
+  std::jthread thread_;
+};
+
+}  // namespace larder::internal
