@@ -15,7 +15,9 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Without the second setting ccache caches nothing that uses a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 option(LARDER_WERROR "Treat warnings as errors" OFF)
@@ -64,13 +66,29 @@ function(larder_library name)
   set_property(GLOBAL APPEND PROPERTY LARDER_HEADERS ${ARG_HEADERS})
 endfunction()
 
-# larder_test(NAME SOURCES ... DEPS ...): one GoogleTest program; each test in it is a ctest.
+# larder_test(NAME [MANUAL] SOURCES ... DEPS ...): one GoogleTest program; each test in it is a ctest,
+# or with MANUAL none is.
+# GoogleTest's headers are most of what a test's compilation reads, so they are read once for all.
 function(larder_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MANUAL" "" "SOURCES;DEPS" ${ARGN})
+  if(NOT TARGET larder_gtest)
+    # A program like the tests themselves: a library's code is compiled another way.
+    file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/gtest_precompiled.cc CONTENT "int main() {}\n")
+    add_executable(larder_gtest ${PROJECT_BINARY_DIR}/gtest_precompiled.cc)
+    target_link_libraries(larder_gtest PRIVATE larder_flags GTest::gmock)
+    target_precompile_headers(larder_gtest PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
+  target_precompile_headers(${name} REUSE_FROM larder_gtest)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 warns of its own std::string once a precompiled header hides that it is the system's.
+    target_compile_options(${name} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} larder_flags GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS ${name})
+  if(NOT ARG_MANUAL)
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS ${name})
+  endif()
 endfunction()
 
 # larder_bench(NAME SOURCES ... DEPS ...): the program bench_NAME, run by `./dev bench NAME`. It takes
@@ -78,6 +96,6 @@ endfunction()
 function(larder_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(bench_${name} ${ARG_SOURCES})
-  target_link_libraries(bench_${name} PRIVATE ${ARG_DEPS} larder_flags)
+  target_link_libraries(bench_${name} PRIVATE ${ARG_DEPS} larder_bench_support larder_flags)
   target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()

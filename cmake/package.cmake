@@ -51,3 +51,22 @@ install(FILES ${PROJECT_BINARY_DIR}/larder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 if(TARGET larder)
   install(TARGETS larder)
 endif()
+
+# `cpack` in the build folder makes a Debian package of the same: the command and what a user builds
+# against. What the libraries need to be linked comes with it.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME larder)
+set(CPACK_PACKAGE_VENDOR larder)
+set(CPACK_PACKAGE_CONTACT "the larder authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+string(JOIN ", " CPACK_DEBIAN_PACKAGE_DEPENDS
+  librocksdb-dev libflatbuffers-dev libsimdjson-dev nlohmann-json3-dev libyaml-cpp-dev
+  prometheus-cpp-dev libcpp-httplib-dev libfmt-dev libspdlog-dev libssl-dev libexpected-dev
+  libcurl4-openssl-dev libzstd-dev libxxhash-dev zlib1g-dev pkg-config)
+set(CPACK_VERBATIM_VARIABLES ON)
+include(CPack)
