@@ -330,6 +330,8 @@ TEST_F(InformerTest, HandlerMayRemoveItself) {
   Sync();
   auto after = std::make_shared<RecordingHandler>();
   ASSERT_TRUE(informer_->AddEventHandler(after));
+  // A change that comes before the first state was handed over is merged into it.
+  ASSERT_TRUE(after->WaitFor([](const auto& h) { return h.Count("add") == 2; }));
   TouchPod("a");
   EXPECT_TRUE(after->WaitFor([](const auto& h) { return h.Count("update x/a") == 1; }));
   EXPECT_TRUE(after->WaitFor([&](const auto&) { return calls > 0; }));
