@@ -43,7 +43,11 @@ Result<bool> Covers(const CollectionSpec& wide, const CollectionSpec& narrow) {
 }  // namespace
 
 SharedInformerFactory::SharedInformerFactory(InformerContext context, FactoryOptions options)
-    : context_(std::move(context)), options_(std::move(options)) {}
+    : context_(std::move(context)),
+      options_(std::move(options)),
+      list_gate_(options_.max_lists_at_once) {
+  context_.list_gate = &list_gate_;
+}
 
 SharedInformerFactory::~SharedInformerFactory() { Shutdown(); }
 

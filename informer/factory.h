@@ -38,6 +38,8 @@ struct FactoryOptions {
   std::string label_selector{};
   std::string field_selector{};
   std::chrono::milliseconds resync_period{0};
+  // So many collections are listed at once: bounds the memory of a first start.
+  size_t max_lists_at_once = 4;
   // Has the last word on every request: list options, strategy, time-outs.
   std::function<void(InformerOptions&)> tweak{};
   Clock* clock = RealClock();
@@ -103,8 +105,9 @@ class SharedInformerFactory {
   std::vector<const Entry*> Entries() const;
   Error NotSynced(ErrorCode code) const;
 
-  const InformerContext context_;
+  InformerContext context_;  // with list_gate_
   const FactoryOptions options_;
+  ListGate list_gate_;
 
   mutable std::mutex mutex_;                     // guards what follows
   std::vector<std::unique_ptr<Entry>> entries_;  // in the order of asking; none is ever removed

@@ -32,11 +32,6 @@ Result<CollectionSpec> SpecOf(const InformerContext& context, const InformerOpti
 
 namespace {
 
-constexpr size_t kRowsPerCommit = 256;
-
-// No handler's name begins so.
-std::string EnqueuerName(const std::string& name) { return "~enqueuer/" + name; }
-
 std::chrono::milliseconds Between(Clock::Wall from, Clock::Wall to) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::max(to, from) - from);
 }
@@ -59,19 +54,6 @@ class OpenCollections {
   static inline std::mutex mutex_;
   static inline std::set<std::pair<const Store*, std::string>> taken_;  // guarded by mutex_
 };
-
-// Calls the user's function; what it throws must not end the commit.
-void CallEnqueue(const EnqueueFunction& function, const std::string& name,
-                 const ObjectChange& change, const Enqueue& enqueue) {
-  try {
-    function(change, enqueue);
-  } catch (const std::exception& error) {
-    spdlog::error("enqueuer {} threw on {}: {}", name, change.current()->key().ToString(),
-                  error.what());
-  } catch (...) {
-    spdlog::error("enqueuer {} threw on {}", name, change.current()->key().ToString());
-  }
-}
 
 }  // namespace
 
@@ -118,6 +100,7 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
   reflector.shard_selector = kept.shard_selector;
   reflector.metadata_only = kept.metadata_only;
   reflector.clock = kept.clock;
+  if (reflector.list_gate == nullptr) reflector.list_gate = context.list_gate;
   if (reflector.registry == nullptr) reflector.registry = context.registry;
   reflector.on_error = [raw = informer.get()](const Error& error) { raw->WatchFailed(error); };
   LARDER_ASSIGN_OR_RETURN(
@@ -221,94 +204,9 @@ Result<void> SharedInformer::ForgetHandler(const std::string& durable_name) {
   return {};
 }
 
-Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions options,
-                                         EnqueueFunction function) {
-  auto enqueuer = std::make_shared<Enqueuer>();
-  enqueuer->queue = queue;
-  enqueuer->options = std::move(options);
-  enqueuer->function = std::move(function);
-  {
-    const auto writer = indexer_->BeginWrite();
-    std::lock_guard lock(mutex_);
-    const std::string name = EnqueuerName(enqueuer->options.name);
-    for (const auto& other : enqueuers_) {
-      if (other->options.name == enqueuer->options.name) {
-        return MakeError(ErrorCode::kAlreadyExists, "there is an enqueuer named {} already",
-                         enqueuer->options.name);
-      }
-    }
-    enqueuer->initial_due = names_->Revision(name) != enqueuer->options.revision;
-    absent_.erase(name);
-    enqueuers_.push_back(enqueuer);
-  }
-  // From here on changes are enqueued by their own commits.
-  if (enqueuer->initial_due) return EnqueueAll(*enqueuer);
-  return EnqueueKept(*enqueuer);
-}
-
-// What changed while nobody of this name was there, deletes included.
-Result<void> SharedInformer::EnqueueKept(Enqueuer& enqueuer) {
-  PendingDeltas kept(indexer_.get(), EnqueuerName(enqueuer.options.name));
-  for (;;) {
-    const auto writer = indexer_->BeginWrite();
-    LARDER_ASSIGN_OR_RETURN(const auto rows,
-                            kept.Read(kept.BeginRead(*writer), {}, kRowsPerCommit));
-    if (rows.empty()) return {};
-    WorkQueue::Staged staged;
-    const auto enqueue = [&](std::string_view item, int32_t priority) {
-      enqueuer.queue->Stage(writer->transaction(), item, priority, &staged);
-    };
-    for (const PendingDeltas::Row& row : rows) {
-      CallEnqueue(enqueuer.function, enqueuer.options.name, row.change, enqueue);
-      if (row.then) CallEnqueue(enqueuer.function, enqueuer.options.name, *row.then, enqueue);
-    }
-    LARDER_RETURN_IF_ERROR(kept.Acknowledge(*writer, rows));
-    LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
-    enqueuer.queue->Committed(std::move(staged));
-  }
-}
-
-// A new name: every object that is stored, once. Changes that are committed
-// meanwhile, and the rest of a first list, are enqueued by their own commits;
-// an item that comes twice is one item.
-Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
-  LARDER_RETURN_IF_ERROR(
-      PendingDeltas(indexer_.get(), EnqueuerName(enqueuer.options.name)).Clear());
-  Result<void> outcome;
-  LARDER_RETURN_IF_ERROR(indexer_->ForEach({}, [&](const ObjectPtr& object) {
-    CallEnqueue(
-        enqueuer.function, enqueuer.options.name,
-        {ChangeType::kAdded, nullptr, object, true, false}, [&](std::string_view item, int32_t) {
-          auto added = enqueuer.queue->AddWithPriority(item, enqueuer.options.initial_priority);
-          if (!added) outcome = added;
-        });
-    return outcome.has_value();
-  }));
-  LARDER_RETURN_IF_ERROR(outcome);
-  // The items first: a crash between the two only repeats them.
-  LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush());
-  if (!sync_->cursor().Complete()) return {};
-  return RememberEnqueuer(enqueuer);
-}
-
-Result<void> SharedInformer::RememberEnqueuer(Enqueuer& enqueuer) {
-  LARDER_RETURN_IF_ERROR(
-      names_->Remember(EnqueuerName(enqueuer.options.name), enqueuer.options.revision));
-  std::lock_guard lock(mutex_);
-  enqueuer.initial_due = false;
-  return {};
-}
-
 Result<void> SharedInformer::Stage(Indexer::Writer& writer, const ObjectChange& change) {
   std::lock_guard lock(mutex_);
-  for (const auto& enqueuer : enqueuers_) {
-    const auto enqueue = [&](std::string_view item, int32_t priority) {
-      enqueuer->queue->Stage(writer.transaction(), item,
-                             change.in_initial_list ? enqueuer->options.initial_priority : priority,
-                             &enqueuer->staged);
-    };
-    CallEnqueue(enqueuer->function, enqueuer->options.name, change, enqueue);
-  }
+  for (const auto& enqueuer : enqueuers_) StageItems(*enqueuer, writer, change);
   for (auto& [name, kept] : absent_) {
     LARDER_RETURN_IF_ERROR(kept.Merge(writer, change, /*only_on_disk=*/true));
   }

@@ -62,6 +62,8 @@ struct InformerContext {
   prometheus::Registry* registry = nullptr;
   // For messages and metrics, where a process has several clusters. Empty: not named.
   std::string cluster_name{};
+  // Bounds how many informers list at once; null: nothing does.
+  ListGate* list_gate = nullptr;
 };
 
 struct InformerOptions {
@@ -204,6 +206,7 @@ class SharedInformer final : private ChangeSink {
   Result<void> EnqueueAll(Enqueuer& enqueuer);
   Result<void> EnqueueKept(Enqueuer& enqueuer);
   Result<void> RememberEnqueuer(Enqueuer& enqueuer);
+  static void StageItems(Enqueuer& enqueuer, Indexer::Writer& writer, const ObjectChange& change);
   Result<std::string> HandlerName(const HandlerOptions& options);
   void WatchFailed(const Error& error);
 

@@ -84,7 +84,10 @@ class WorkQueue::Impl {
   Result<void> TakePossession();
   Result<uint64_t> NextEpoch() const;
   Result<void> SyncThrough(uint64_t ticket);
-  void GatherForSync(std::unique_lock<std::mutex>& lock);
+  void LeadGroup();
+  Result<void> SyncOutcome(uint64_t ticket);
+  void GatherForSync();
+  void WakeGatherer();
   // As many wait as the last sync served.
   bool GroupIsComplete() const { return tickets_ - attempted_through_ >= group_last_; }
   Result<void> FlushLocked(Durability durability);
@@ -128,15 +131,15 @@ class WorkQueue::Impl {
 
   // Group commit: see SyncThrough. A ticket is drawn under mutex_ with the add it stands for.
   std::atomic<uint64_t> tickets_{0};
+  std::atomic<uint32_t> group_round_{0};        // counts the leaders that were; followers sleep on it
+  std::atomic<bool> group_leading_{false};      // somebody writes for the group
+  std::atomic<uint64_t> group_last_{0};         // how many the last sync served
+  std::atomic<uint64_t> attempted_through_{0};  // tickets up to this one were in a sync that ended
+  std::atomic<uint64_t> synced_through_{0};     // in one that succeeded
+  std::chrono::nanoseconds sync_duration_{0};   // of the last one; the leader's
   std::mutex group_mutex_;
-  std::condition_variable group_condition_;
   std::condition_variable group_gather_condition_;
-  std::chrono::nanoseconds sync_duration_{0};  // of the last one
-  bool group_leading_ = false;                 // somebody writes for the group
-  uint64_t group_last_ = 0;                    // how many the last sync served
-  uint64_t attempted_through_ = 0;             // tickets up to this one were in a sync that ended
-  uint64_t synced_through_ = 0;                // in one that succeeded
-  std::optional<Error> group_error_;
+  std::optional<Error> group_error_;  // guarded by group_mutex_
 
   // The loader's, used by one thread.
   std::string load_after_;

@@ -156,40 +156,59 @@ Result<void> WorkQueue::Impl::Flush(Durability durability) {
 }
 
 // Group commit: one caller leads, writes all that waits and syncs once; those who come meanwhile
-// wait, and one of them leads the next group. A group that fails fails for everybody in it.
+// sleep until its round ends, and one of them leads the next. A group that fails fails for everybody
+// in it. The followers take no lock on their way: hundreds that wake for one would queue up at it.
 Result<void> WorkQueue::Impl::SyncThrough(uint64_t ticket) {
-  std::unique_lock lock(group_mutex_);
-  if (group_leading_ && GroupIsComplete()) group_gather_condition_.notify_one();
-  group_condition_.wait(lock, [&] { return attempted_through_ >= ticket || !group_leading_; });
-  if (synced_through_ >= ticket) return {};
-  if (attempted_through_ >= ticket) return tl::unexpected(*group_error_);
+  for (;;) {
+    const uint32_t round = group_round_.load();
+    if (attempted_through_.load() >= ticket) return SyncOutcome(ticket);
+    if (!group_leading_.exchange(true)) break;
+    if (GroupIsComplete()) WakeGatherer();
+    group_round_.wait(round);
+  }
+  // Its own ticket may have been in the round that ended just now.
+  if (attempted_through_.load() < ticket) LeadGroup();
+  group_leading_.store(false);
+  ++group_round_;
+  group_round_.notify_all();
+  return SyncOutcome(ticket);
+}
 
-  group_leading_ = true;
-  GatherForSync(lock);
-  lock.unlock();
+void WorkQueue::Impl::LeadGroup() {
+  GatherForSync();
   const auto started = std::chrono::steady_clock::now();
   const uint64_t covered = tickets_.load();
   const Result<void> flushed = Flush(Durability::kSync);
-  lock.lock();
   sync_duration_ = std::chrono::steady_clock::now() - started;
-  group_last_ = covered - attempted_through_;
-  attempted_through_ = covered;
-  group_leading_ = false;
-  group_condition_.notify_all();
-  if (!flushed) {
+  group_last_.store(covered - attempted_through_.load());
+  if (flushed) {
+    synced_through_.store(covered);
+  } else {
+    std::lock_guard lock(group_mutex_);
     group_error_ = flushed.error();
-    return flushed;
   }
-  synced_through_ = covered;
-  return {};
+  attempted_through_.store(covered);  // after the outcome that it lets others read
+}
+
+// A later sync that succeeded wrote what an earlier one could not.
+Result<void> WorkQueue::Impl::SyncOutcome(uint64_t ticket) {
+  if (synced_through_.load() >= ticket) return {};
+  std::lock_guard lock(group_mutex_);
+  return tl::unexpected(*group_error_);
 }
 
 // Those served by the last sync come back one by one as they wake. The first of them would lead a
 // group of one, and all others would wait for two syncs: it waits for them, up to the time that
 // this may save. The disk's time, not the injected clock's.
-void WorkQueue::Impl::GatherForSync(std::unique_lock<std::mutex>& lock) {
+void WorkQueue::Impl::GatherForSync() {
+  std::unique_lock lock(group_mutex_);
   group_gather_condition_.wait_for(lock, std::min(sync_duration_, kMaxGather),
                                    [this] { return GroupIsComplete(); });
+}
+
+void WorkQueue::Impl::WakeGatherer() {
+  std::lock_guard lock(group_mutex_);
+  group_gather_condition_.notify_one();
 }
 
 Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {

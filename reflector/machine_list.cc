@@ -51,6 +51,23 @@ ReflectorMachine::State ReflectorMachine::BeginListing(std::string why, std::str
   return ListState();
 }
 
+ReflectorMachine::State ReflectorMachine::ListInTurn(State how) {
+  ListGate::Pass pass;
+  if (options_.list_gate != nullptr) {
+    Result<ListGate::Pass> entered = options_.list_gate->Enter(token_);
+    if (!entered) return how;  // stopped or paused
+    pass = *std::move(entered);
+  }
+  switch (how) {
+    case State::kStreamingList:
+      return StreamList();
+    case State::kRelisting:
+      return Relist();
+    default:
+      return List();
+  }
+}
+
 ReflectorMachine::State ReflectorMachine::List() {
   const ListRequester::Job job{list_why_, list_version_, cursor_};
   const Result<ListRequester::Outcome> outcome =

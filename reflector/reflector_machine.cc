@@ -51,11 +51,9 @@ ReflectorMachine::State ReflectorMachine::Step(State state) {
     case State::kChecking:
       return Check();
     case State::kListing:
-      return List();
     case State::kStreamingList:
-      return StreamList();
     case State::kRelisting:
-      return Relist();
+      return ListInTurn(state);
     case State::kWatching:
       return Watch();
     case State::kBackingOff:

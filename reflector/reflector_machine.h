@@ -66,6 +66,7 @@ class ReflectorMachine {
   State AfterChecks();
 
   // Listing.
+  State ListInTurn(State how);
   State BeginListing(std::string why, std::string version);
   State ListDone(const std::string& version);
   State ListFailed(const Error& error, State again);

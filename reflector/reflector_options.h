@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "reflector/backoff.h"
+#include "reflector/list_gate.h"
 #include "schema/resource.h"
 
 namespace prometheus {
@@ -45,6 +46,8 @@ struct ReflectorOptions {
   // Cheaper for the server, but it may show an older state than one that was seen before.
   bool first_list_from_cache = false;
   size_t page_size = 500;
+  // Shared by reflectors that should not all list at once; null: lists at once. Must outlive them.
+  ListGate* list_gate = nullptr;
 
   // The longest watch line or list item. A larger one is an error, and the cursor does not move
   // past it.

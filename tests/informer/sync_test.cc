@@ -26,6 +26,36 @@ TEST_F(InformerTest, ServesWhatTheServerHasByKeyAndIndex) {
   EXPECT_EQ((*on_n2)[0]->name(), "b");
 }
 
+TEST_F(InformerTest, ListsWhenItIsItsTurnAndStopsWhileItWaits) {
+  CreatePod("a");
+  OpenParts();
+  ListGate gate(1);
+  InformerContext context = Context();
+  context.list_gate = &gate;
+  InformerOptions options;
+  options.resource = *LookupResource("pods");
+  for (const bool stopped : {true, false}) {
+    auto opened = SharedInformer::Open(context, options);
+    ASSERT_TRUE(opened) << opened.error().ToString();
+    informer_ = *std::move(opened);
+    auto pass = gate.Enter({});
+    informer_->Start();
+    while (informer_->Status().reflector.state != ReflectorState::kListing) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Lists(), 0u);
+    if (stopped) {
+      informer_->Stop();
+      informer_.reset();
+      continue;
+    }
+    pass->reset();
+    Sync();
+    EXPECT_EQ(Lists(), 1u);
+  }
+  EXPECT_TRUE(gate.Enter({})) << "given back when the list was done";
+}
+
 TEST_F(InformerTest, FollowsCreatesUpdatesAndDeletes) {
   CreatePod("a");
   Open(ByNode());
