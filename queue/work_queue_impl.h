@@ -88,8 +88,9 @@ class WorkQueue::Impl {
   Result<void> SyncOutcome(uint64_t ticket);
   void GatherForSync();
   void WakeGatherer();
-  // As many wait as the last sync served.
-  bool GroupIsComplete() const { return tickets_ - attempted_through_ >= group_last_; }
+  // Half as many wait as the last sync served: while they are written and synced, the other half wake
+  // and come back, so that the disk and the callers work at the same time.
+  bool GroupIsComplete() const { return 2 * (tickets_ - attempted_through_) >= group_last_; }
   Result<void> FlushLocked(Durability durability);
   Result<void> Commit(const internal::QueueWrites& writes, Durability durability);
   // One chunk of what is stored. True: there is more.

@@ -198,8 +198,8 @@ Result<void> WorkQueue::Impl::SyncOutcome(uint64_t ticket) {
 }
 
 // Those served by the last sync come back one by one as they wake. The first of them would lead a
-// group of one, and all others would wait for two syncs: it waits for them, up to the time that
-// this may save. The disk's time, not the injected clock's.
+// group of one, and all others would wait for two syncs: it waits for half of them, up to the time
+// that this may save. The disk's time, not the injected clock's.
 void WorkQueue::Impl::GatherForSync() {
   std::unique_lock lock(group_mutex_);
   group_gather_condition_.wait_for(lock, std::min(sync_duration_, kMaxGather),
