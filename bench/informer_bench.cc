@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "apiserver/simulator.h"
+#include "base/process.h"
 #include "bench/support.h"
 #include "client/config.h"
 #include "informer/factory.h"
@@ -368,6 +369,7 @@ int Main(bool quick, bool json_output, std::string_view only) {
 }  // namespace larder::bench
 
 int main(int argc, char** argv) {
+  larder::PrepareProcess();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 5 && arguments[0] == "--phase") {
     return larder::bench::RunPhase({arguments.begin() + 1, arguments.end()});

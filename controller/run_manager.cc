@@ -2,13 +2,13 @@
 #include <pthread.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 
+#include "base/process.h"
 #include "controller/manager.h"
 
 namespace larder {
@@ -61,8 +61,7 @@ std::stop_token StopOnSignals() {
 
 int RunManager(int argc, const char* const* argv,
                const std::function<Result<void>(Manager& manager)>& setup) {
-  // What we write is for its owner only, whatever the caller's habits.
-  ::umask(077);
+  PrepareProcess();
   const std::stop_token stop = StopOnSignals();
   const Result<ManagerConfig> config = ManagerConfig::Load(argc, argv);
   if (!config) {

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/process.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
 
@@ -54,6 +55,7 @@ Result<void> Run(const std::string& directory, const std::stop_token& stop) {
 }
 
 int main(int argc, char** argv) {
+  PrepareProcess();
   if (argc != 2) {
     std::fprintf(stderr, "usage: informer_and_queue STORE-DIRECTORY\n");
     return 2;

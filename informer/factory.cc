@@ -1,6 +1,7 @@
 #include "informer/factory.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace larder {
@@ -45,7 +46,8 @@ Result<bool> Covers(const CollectionSpec& wide, const CollectionSpec& narrow) {
 SharedInformerFactory::SharedInformerFactory(InformerContext context, FactoryOptions options)
     : context_(std::move(context)),
       options_(std::move(options)),
-      list_gate_(options_.max_lists_at_once) {
+      list_gate_(options_.max_lists_at_once > 0 ? options_.max_lists_at_once
+                                                : std::thread::hardware_concurrency()) {
   context_.list_gate = &list_gate_;
 }
 

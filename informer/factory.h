@@ -38,8 +38,9 @@ struct FactoryOptions {
   std::string label_selector{};
   std::string field_selector{};
   std::chrono::milliseconds resync_period{0};
-  // So many collections are listed at once: bounds the memory of a first start.
-  size_t max_lists_at_once = 4;
+  // So many collections are listed at once: bounds the memory of a first start. 0: as many as there
+  // are cores.
+  size_t max_lists_at_once = 0;
   // Has the last word on every request: list options, strategy, time-outs.
   std::function<void(InformerOptions&)> tweak{};
   Clock* clock = RealClock();

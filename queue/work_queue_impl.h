@@ -88,8 +88,8 @@ class WorkQueue::Impl {
   Result<void> SyncOutcome(uint64_t ticket);
   void GatherForSync();
   void WakeGatherer();
-  // Half as many wait as the last sync served: while they are written and synced, the other half wake
-  // and come back, so that the disk and the callers work at the same time.
+  // Half as many wait as the last sync served: while they are written and synced, the other half
+  // wake and come back, so that the disk and the callers work at the same time.
   bool GroupIsComplete() const { return 2 * (tickets_ - attempted_through_) >= group_last_; }
   Result<void> FlushLocked(Durability durability);
   Result<void> Commit(const internal::QueueWrites& writes, Durability durability);
@@ -132,9 +132,9 @@ class WorkQueue::Impl {
 
   // Group commit: see SyncThrough. A ticket is drawn under mutex_ with the add it stands for.
   std::atomic<uint64_t> tickets_{0};
-  std::atomic<uint32_t> group_round_{0};        // counts the leaders that were; followers sleep on it
-  std::atomic<bool> group_leading_{false};      // somebody writes for the group
-  std::atomic<uint64_t> group_last_{0};         // how many the last sync served
+  std::atomic<uint32_t> group_round_{0};    // counts the leaders that were; followers sleep on it
+  std::atomic<bool> group_leading_{false};  // somebody writes for the group
+  std::atomic<uint64_t> group_last_{0};     // how many the last sync served
   std::atomic<uint64_t> attempted_through_{0};  // tickets up to this one were in a sync that ended
   std::atomic<uint64_t> synced_through_{0};     // in one that succeeded
   std::chrono::nanoseconds sync_duration_{0};   // of the last one; the leader's

@@ -156,8 +156,9 @@ Result<void> WorkQueue::Impl::Flush(Durability durability) {
 }
 
 // Group commit: one caller leads, writes all that waits and syncs once; those who come meanwhile
-// sleep until its round ends, and one of them leads the next. A group that fails fails for everybody
-// in it. The followers take no lock on their way: hundreds that wake for one would queue up at it.
+// sleep until its round ends, and one of them leads the next. A group that fails fails for
+// everybody in it. The followers take no lock on their way: hundreds that wake for one would queue
+// up at it.
 Result<void> WorkQueue::Impl::SyncThrough(uint64_t ticket) {
   for (;;) {
     const uint32_t round = group_round_.load();

@@ -1,14 +1,13 @@
 // The `larder` command.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
+#include "base/process.h"
 #include "tools/command.h"
 
 int main(int argc, char** argv) {
   using namespace larder::tools;
-  // What we write is for its owner only, whatever the caller's habits.
-  ::umask(077);
+  larder::PrepareProcess();
   spdlog::set_default_logger(spdlog::stderr_color_mt("larder"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
 

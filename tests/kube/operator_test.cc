@@ -71,12 +71,16 @@ class KubeOperator : public KubeTest {
     const Json pod = {{"metadata", {{"name", name}, {"namespace", ns_}}},
                       {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}};
     const auto made = client_->Create(pods_, pod);
-    if (!made) ASSERT_EQ(made.error().code, ErrorCode::kAlreadyExists) << made.error().ToString();
-    Json container = {{"name", "main"}, {"image", "i"},          {"imageID", ""},
-                      {"ready", true},  {"restartCount", restarts}};
+    ASSERT_TRUE(made || made.error().code == ErrorCode::kAlreadyExists) << made.error().ToString();
+    Json container = {{"name", "main"},
+                      {"image", "i"},
+                      {"imageID", ""},
+                      {"ready", true},
+                      {"restartCount", restarts}};
     // A container that waits is not running: the other state must go.
-    container["state"] = reason.empty() ? Json{{"running", Json::object()}, {"waiting", nullptr}}
-                                        : Json{{"waiting", {{"reason", reason}}}, {"running", nullptr}};
+    container["state"] = reason.empty()
+                             ? Json{{"running", Json::object()}, {"waiting", nullptr}}
+                             : Json{{"waiting", {{"reason", reason}}}, {"running", nullptr}};
     const Json status = {{"status", {{"containerStatuses", {container}}}}};
     const auto patched = client_->Patch(pods_, {ns_, name}, PatchType::kJsonMerge, status,
                                         {.subresource = "status"});
@@ -141,8 +145,8 @@ TEST_F(KubeOperator, KilledAgainAndAgainItSkipsNothing) {
 // All that a cluster would refuse shows here: unknown fields, wrong types, rules that contradict.
 TEST_F(KubeOperator, TheServerAcceptsEveryManifest) {
   for (const char* overlay : {"statefulset", "deployment", "ha"}) {
-    const std::string said = Kubectl({"apply", "--dry-run=server", "--validate=strict", "-k",
-                                      kDeploy + "/overlays/" + overlay});
+    const std::string said = Kubectl(
+        {"apply", "--dry-run=server", "--validate=strict", "-k", kDeploy + "/overlays/" + overlay});
     EXPECT_THAT(said, testing::HasSubstr("clusterrole.rbac.authorization.k8s.io/")) << overlay;
     EXPECT_THAT(said, testing::Not(testing::HasSubstr("unknown field"))) << overlay;
   }
