@@ -115,8 +115,9 @@ class Episode {
 
   Expectations Expected() const {
     Expectations expected;
-    expected.nothing_lost = options_.mode == "kill" || options_.mode == "full";
     expected.damaged = options_.mode == "flip";
+    expected.nothing_lost = options_.mode != "power" && !expected.damaged;
+    expected.disk_failed = options_.mode == "io" || options_.mode == "full";
     return expected;
   }
 

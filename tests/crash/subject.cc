@@ -16,6 +16,7 @@
 #include "informer/shared_informer.h"
 #include "storage/testing.h"
 #include "tests/crash/faulty_disk.h"
+#include "tests/crash/fetch_witness.h"
 #include "tests/crash/journal.h"
 #include "tests/crash/mutants.h"
 
@@ -67,6 +68,7 @@ class Subject {
     if (Is("any-cluster")) transport_ = BelieveOldCluster(std::move(transport_), options_.store);
     LARDER_ASSIGN_OR_RETURN(cluster_, FetchClusterUid(*transport_, {}));
     journal_.Started(cluster_);
+    transport_ = WitnessFetches(std::move(transport_), &journal_, cluster_);
 
     WorkQueueOptions work;
     work.name = kQueueName;
