@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "storage/notes.h"
+
 namespace larder {
 namespace {
 
@@ -32,8 +34,6 @@ DeltaType ToDelta(EventType type) {
   }
   return DeltaType::kUpdated;
 }
-
-std::string SizeNote(CollectionId collection) { return "size/" + std::to_string(collection); }
 
 // Counts what a change does to the collection's size. Unsigned arithmetic
 // wraps, and the sum is right.

@@ -8,6 +8,8 @@
 
 #include "storage/keys.h"
 #include "storage/maintenance.h"
+#include "storage/manifest_guard.h"
+#include "storage/notes.h"
 #include "storage/records.h"
 #include "storage/replace.h"
 #include "storage/store_impl.h"
@@ -33,7 +35,8 @@ class Wreck {
   // Where the manifest is lost, RocksDB can make a new one from the tables. Takes the store's lock
   // itself. Returns whether the database could be read as it was.
   static Result<bool> MakeReadable(const std::string& path) {
-    const auto readable = Open(path);
+    Result<void> readable = ManifestGuard::Check(rocksdb::Env::Default(), path);
+    if (readable) readable = Open(path).map([](const auto&) {});
     if (readable) return true;
     spdlog::warn("{}; making a new manifest from the tables", readable.error().message);
     const rocksdb::Status status = rocksdb::RepairDB(path, Options(), Families());
@@ -145,6 +148,7 @@ class Salvage {
     LARDER_RETURN_IF_ERROR(CopyQueues());
     LARDER_RETURN_IF_ERROR(CopyDeltas());
     LARDER_RETURN_IF_ERROR(MarkDamaged());
+    LARDER_RETURN_IF_ERROR(ForgetWhoKnows());
     return target_.Sync();
   }
 
@@ -279,6 +283,19 @@ class Salvage {
       partial.state = SyncState::kListing;
       Put(Family::kMeta, records::CursorKey(id), records::EncodeCursor(partial));
       report_.relist.push_back(text);
+    }
+    return Finish();
+  }
+
+  // A change whose row or queue item is lost would never be told: where that may be, every durable
+  // name is told everything once more. Rows that wait for an object which is lost go with them.
+  Result<void> ForgetWhoKnows() {
+    const bool all = !trusted_ || report_.other_rows_lost != 0;
+    for (const auto& [id, text] : collections_) {
+      if (!all && damaged_.count(id) == 0) continue;
+      for (const std::string& note : {DurableNamesNote(id), SizeNote(id)}) {
+        rep_.Delete(Family::kMeta, records::NoteKey(note));
+      }
     }
     return Finish();
   }

@@ -66,11 +66,10 @@ void DeliveryJudge::CheckOrder(size_t i, const JournalRules& rules) const {
     return;
   }
   const std::vector<size_t>& lines = handled_.at(of);
-  const bool repeated =
-      gone && std::any_of(lines.begin(), lines.end(), [&](size_t other) {
-        return other < i && journal_[other].type == "delete" &&
-               journal_[other].version == line.version;
-      });
+  const bool repeated = gone && std::any_of(lines.begin(), lines.end(), [&](size_t other) {
+                          return other < i && journal_[other].type == "delete" &&
+                                 journal_[other].version == line.version;
+                        });
   if (!repeated) {
     Violated(5, "the handler was told of {} at {} ({}) after {} ({})", line.key, line.version,
              line.type, last->version, last->type);
@@ -146,8 +145,7 @@ void DeliveryJudge::CheckCommitted(const Found& now) const {
 }
 
 void DeliveryJudge::CheckHandler(const std::string& key, const Found& now) const {
-  const JournalLine* told =
-      Last(handled_, Of(now.cluster, key), handler_since_, journal_.size());
+  const JournalLine* told = Last(handled_, Of(now.cluster, key), handler_since_, journal_.size());
   const bool knows = told != nullptr && told->type != "delete";
   const Found::Row* row = now.Object(key);
   if (row == nullptr && knows) {

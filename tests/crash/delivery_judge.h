@@ -73,8 +73,8 @@ class DeliveryJudge {
   const std::string path_;
   Violations& violations_;
   std::vector<JournalLine> journal_;
-  size_t judged_ = 0;                  // lines that JudgeLines has seen
-  size_t process_began_ = 0;           // the line at which the last process did
+  size_t judged_ = 0;         // lines that JudgeLines has seen
+  size_t process_began_ = 0;  // the line at which the last process did
   Lines handled_, worked_;
   std::set<std::tuple<std::string, std::string, uint64_t>> fetched_;
   std::set<size_t> forgotten_;

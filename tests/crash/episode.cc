@@ -100,6 +100,8 @@ class Episode {
       if (refused) {
         ++result.refused;
         Mend();
+        result.violations = oracle_->Check(Expected(), &refused);
+        if (refused) result.violations = {"promise 7: what was repaired is damaged still"};
       }
     }
     if (result.violations.empty()) {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "storage/notes.h"
 #include "tests/crash/subject.h"
 
 namespace larder::crash {
@@ -27,8 +28,8 @@ const Change* LastUpTo(const Changes& changes, uint64_t version) {
 
 Result<std::optional<Found>> ReadFound(Store& store, std::string_view cluster) {
   LARDER_ASSIGN_OR_RETURN(const std::vector<CollectionInfo> collections, store.Collections());
-  const auto collection = std::find_if(
-      collections.begin(), collections.end(), [&](const CollectionInfo& info) {
+  const auto collection =
+      std::find_if(collections.begin(), collections.end(), [&](const CollectionInfo& info) {
         return info.spec.resource.resource == "pods" && info.spec.cluster_uid == cluster;
       });
   if (collection == collections.end()) return std::nullopt;
@@ -44,7 +45,7 @@ Result<std::optional<Found>> ReadFound(Store& store, std::string_view cluster) {
                                                std::string(object->uid())};
     return true;
   }));
-  LARDER_ASSIGN_OR_RETURN(const auto note, store.GetNote("durable-names/" + std::to_string(id)));
+  LARDER_ASSIGN_OR_RETURN(const auto note, store.GetNote(DurableNamesNote(id)));
   if (note) {
     const auto names = nlohmann::json::parse(*note);
     found.handler_known = names.contains(kHandlerName);

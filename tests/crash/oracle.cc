@@ -39,7 +39,6 @@ std::vector<std::string> Oracle::Check(const Expectations& expected, bool* refus
   if (!checked && expected.damaged) {
     *refused = true;
     before_.reset();
-    deliveries_.ForgetAll();
   } else if (!checked) {
     violations_.Add(7, "the store cannot be read: " + checked.error().ToString());
   }
@@ -48,8 +47,7 @@ std::vector<std::string> Oracle::Check(const Expectations& expected, bool* refus
 
 Result<void> Oracle::CheckStore(Store& store, const Expectations& expected) {
   LARDER_RETURN_IF_ERROR(CheckVerified(store, expected));
-  LARDER_ASSIGN_OR_RETURN(std::optional<Found> found,
-                          ReadFound(store, simulator_->ClusterUid()));
+  LARDER_ASSIGN_OR_RETURN(std::optional<Found> found, ReadFound(store, simulator_->ClusterUid()));
   const JournalRules rules{expected.nothing_lost, !expected.disk_failed};
   deliveries_.JudgeLines(before_, history_, rules);
   if (found) CheckPrefix(*found);
@@ -66,7 +64,8 @@ Result<void> Oracle::CheckStore(Store& store, const Expectations& expected) {
 Result<void> Oracle::CheckVerified(Store& store, const Expectations& expected) {
   LARDER_ASSIGN_OR_RETURN(const VerifyReport report, Verify(store));
   for (const Problem& problem : report.problems) {
-    const std::string text = fmt::format("{}: {}: {}", problem.family, problem.key, problem.message);
+    const std::string text =
+        fmt::format("{}: {}: {}", problem.family, problem.key, problem.message);
     if (expected.damaged) return MakeError(ErrorCode::kCorruption, "{}", text);
     violations_.Add(2, text);
   }
@@ -101,11 +100,11 @@ void Oracle::CheckRow(const std::string& key, const Changes& changes, const Foun
   if (!was_there && row == nullptr) return;
   if (was_there && row != nullptr && row->version == then->version && row->uid == then->uid) return;
   if (MayBeAhead(key, changes, found)) return;
-  violations_.Add(1, fmt::format("{} is stored at {}, but at the cursor {} it was {} ({})", key,
-                                 row == nullptr ? "nothing" : std::to_string(row->version),
-                                 found.cursor,
-                                 was_there ? "at " + std::to_string(then->version) : "not there",
-                                 ToString(found.state)));
+  violations_.Add(
+      1, fmt::format("{} is stored at {}, but at the cursor {} it was {} ({})", key,
+                     row == nullptr ? "nothing" : std::to_string(row->version), found.cursor,
+                     was_there ? "at " + std::to_string(then->version) : "not there",
+                     ToString(found.state)));
 }
 
 }  // namespace larder::crash

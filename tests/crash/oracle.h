@@ -2,7 +2,8 @@
 // journal.
 //
 // What it checks, by the numbers of docs/guarantees.md:
-//  1. Prefix: what is stored is what the history says up to the cursor. Two exceptions: a row that a
+//  1. Prefix: what is stored is what the history says up to the cursor. Two exceptions: a row that
+//  a
 //     relist fetched by itself may be newer (fetch_witness.h), and while a list is under way rows
 //     may be any later state.
 //  2. Atomic: the store verifies; indexes recomputed from the objects are those stored.
