@@ -147,8 +147,9 @@ class Salvage {
     LARDER_RETURN_IF_ERROR(CopyObjects());
     LARDER_RETURN_IF_ERROR(CopyQueues());
     LARDER_RETURN_IF_ERROR(CopyDeltas());
-    LARDER_RETURN_IF_ERROR(MarkDamaged());
-    LARDER_RETURN_IF_ERROR(ForgetWhoKnows());
+    MarkDamaged();
+    ForgetWhoKnows();
+    LARDER_RETURN_IF_ERROR(PutAbout());
     return target_.Sync();
   }
 
@@ -209,6 +210,10 @@ class Salvage {
             return;
           }
           ++report_.other_rows_kept;
+          if (IsAbout(key)) {
+            about_[std::string(key)] = value;
+            return;
+          }
           Put(Family::kMeta, key, value);
           if (const auto info = records::DecodeCollection(value);
               info && key == records::CollectionKey(info->id)) {
@@ -271,32 +276,43 @@ class Salvage {
     return Finish();
   }
 
+  // Cursors and notes say what is there of other rows.
+  static bool IsAbout(std::string_view key) {
+    return key.substr(0, records::kCursorPrefix.size()) == records::kCursorPrefix ||
+           key.substr(0, records::kNotePrefix.size()) == records::kNotePrefix;
+  }
+
   // An incomplete collection is listed again at its next start; a missing or damaged cursor means
   // the same by itself.
-  Result<void> MarkDamaged() {
+  void MarkDamaged() {
     for (const auto& [id, text] : collections_) {
-      const auto cursor = target_.GetCursor(id);
-      const bool complete = cursor && cursor->Complete();
-      if (complete && trusted_ && damaged_.count(id) == 0) continue;
+      const auto row = about_.find(records::CursorKey(id));
+      const auto cursor = row == about_.end() ? Cursor() : *records::DecodeCursor(row->second);
+      if (cursor.Complete() && trusted_ && damaged_.count(id) == 0) continue;
       Cursor partial;
-      if (cursor) partial.epoch = cursor->epoch;
+      partial.epoch = cursor.epoch;
       partial.state = SyncState::kListing;
-      Put(Family::kMeta, records::CursorKey(id), records::EncodeCursor(partial));
+      about_[records::CursorKey(id)] = records::EncodeCursor(partial);
       report_.relist.push_back(text);
     }
-    return Finish();
   }
 
   // A change whose row or queue item is lost would never be told: where that may be, every durable
   // name is told everything once more. Rows that wait for an object which is lost go with them.
-  Result<void> ForgetWhoKnows() {
+  void ForgetWhoKnows() {
     const bool all = !trusted_ || report_.other_rows_lost != 0;
     for (const auto& [id, text] : collections_) {
       if (!all && damaged_.count(id) == 0) continue;
       for (const std::string& note : {DurableNamesNote(id), SizeNote(id)}) {
-        rep_.Delete(Family::kMeta, records::NoteKey(note));
+        about_.erase(records::NoteKey(note));
       }
     }
+  }
+
+  // In the last commit, so that whatever happens to the log of the new store, a cursor never stands
+  // without its objects, nor a durable name without what waits for it.
+  Result<void> PutAbout() {
+    for (const auto& [key, value] : about_) rep_.Put(Family::kMeta, key, value);
     return Finish();
   }
 
@@ -309,6 +325,7 @@ class Salvage {
   Result<void> outcome_;
   std::map<CollectionId, std::string> collections_;
   std::set<CollectionId> damaged_;
+  std::map<std::string, std::string> about_;  // cursors and notes
   CollectionId next_id_ = 1;
 };
 

@@ -122,13 +122,16 @@ void DeliveryJudge::ForgetAll() {
   handler_since_ = enqueuer_since_ = journal_.size();
 }
 
-// Told, but behind the prefix that is left.
+// Told, but behind the prefix that is left. A delete that nobody saw has the version of its row: if
+// that is still there, the delete is behind it.
 void DeliveryJudge::ForgetAhead(const Found& now) {
   for (size_t i = 0; i < journal_.size(); ++i) {
     const JournalLine& line = journal_[i];
-    if (line.cluster != now.cluster || line.version <= now.cursor) continue;
+    if (line.cluster != now.cluster) continue;
     const Found::Row* row = now.Object(line.key);
-    if (row == nullptr || row->version < line.version) forgotten_.insert(i);
+    const bool ahead = line.version > now.cursor && (row == nullptr || row->version < line.version);
+    const bool undone = line.type == "delete" && row != nullptr && row->version == line.version;
+    if (ahead || undone) forgotten_.insert(i);
   }
 }
 

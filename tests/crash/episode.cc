@@ -175,11 +175,11 @@ class Episode {
     const auto start = std::chrono::steady_clock::now();
     const pid_t pid = Spawn(Command(plan));
     if (options_.mode == "full") FillDisk();
-    const milliseconds patience(plan.empty() ? 20 + Below(280) : 300 + Below(200));
+    const milliseconds patience(plan.empty() ? 10 + Below(190) : 150 + Below(150));
     std::optional<int> code;
     if (Chance(25)) {
       // In the middle of a relist, or near it.
-      code = WaitFor(pid, start + 150ms);
+      code = WaitFor(pid, start + 80ms);
       simulator_->ExpireHistory("pods");
       simulator_->DropConnections();
       if (!code) code = WaitFor(pid, std::chrono::steady_clock::now() + milliseconds(Below(60)));
