@@ -18,6 +18,13 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
     uint64_t size = 0, synced = 0;
   };
   std::atomic<bool> dead{false};
+  std::atomic<int64_t> operations_left{0};  // until it dies; 0: as many as you like
+
+  // Before an operation that changes something. False: the disk is dead.
+  bool Step() {
+    if (operations_left.load() > 0 && operations_left.fetch_sub(1) == 1) dead.store(true);
+    return !dead.load();
+  }
 
   void Set(const std::string& path, Extent extent) {
     std::lock_guard lock(mutex_);
@@ -33,7 +40,7 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
                            IODebugContext* debug) override;
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* debug) override {
-    if (dead.load()) return IOStatus::OK();
+    if (!Step()) return IOStatus::OK();
     {
       std::lock_guard lock(mutex_);
       if (const auto it = extents_.find(from); it != extents_.end()) {
@@ -45,7 +52,7 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   }
   IOStatus DeleteFile(const std::string& path, const IOOptions& options,
                       IODebugContext* debug) override {
-    if (dead.load()) return IOStatus::OK();
+    if (!Step()) return IOStatus::OK();
     {
       std::lock_guard lock(mutex_);
       extents_.erase(path);
@@ -70,7 +77,7 @@ class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   IODebugContext* debug) override {
-    if (files_->dead.load()) return IOStatus::OK();
+    if (!files_->Step()) return IOStatus::OK();
     const IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
     if (status.ok()) {
       extent_.size += data.size();
@@ -90,7 +97,7 @@ class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
  private:
   IOStatus Synced() {
-    if (files_->dead.load()) return IOStatus::OK();
+    if (!files_->Step()) return IOStatus::OK();
     extent_.synced = extent_.size;
     files_->Set(path_, extent_);
     return IOStatus::OK();
@@ -108,7 +115,7 @@ IOStatus VolatileDisk::Files::NewWritableFile(const std::string& path,
                                               std::unique_ptr<rocksdb::FSWritableFile>* file,
                                               IODebugContext* debug) {
   // A dead disk gives a file that nobody looks for.
-  const std::string where = dead.load() ? path + ".unseen" : path;
+  const std::string where = Step() ? path : path + ".unseen";
   std::unique_ptr<rocksdb::FSWritableFile> made;
   const IOStatus status = FileSystemWrapper::NewWritableFile(where, options, &made, debug);
   if (status.ok()) {
@@ -118,10 +125,15 @@ IOStatus VolatileDisk::Files::NewWritableFile(const std::string& path,
 }
 
 VolatileDisk::VolatileDisk()
-    : files_(std::make_shared<Files>()), env_(rocksdb::NewCompositeEnv(files_)) {}
+    : files_(std::make_shared<Files>()),
+      env_(std::make_unique<LockstepEnv>(rocksdb::NewCompositeEnv(files_))) {
+  env_->Hold();
+}
 VolatileDisk::~VolatileDisk() = default;
 
 void VolatileDisk::Die() { files_->dead.store(true); }
+void VolatileDisk::DieInstead(int64_t operation) { files_->operations_left.store(operation); }
+bool VolatileDisk::IsDead() const { return files_->dead.load(); }
 
 void VolatileDisk::Revive(Loss loss, std::mt19937_64& random) {
   for (const auto& [path, extent] : files_->Take()) {
@@ -131,6 +143,8 @@ void VolatileDisk::Revive(Loss loss, std::mt19937_64& random) {
     std::filesystem::resize_file(path, kept, error);
   }
   files_->dead.store(false);
+  files_->operations_left.store(0);
+  env_->Hold();
 }
 
 }  // namespace larder::simulation
