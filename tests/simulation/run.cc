@@ -352,8 +352,6 @@ class Life final : private ChangeSink, private Target {
 
 }  // namespace
 
-bool LosesPower(uint64_t seed) { return seed % 2 == 1; }
-
 Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
   Verdict verdict;
   std::mt19937_64 random(seed);
@@ -386,7 +384,7 @@ Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
     verdict.violation = life.violation();
     for (const auto& [name, pod] : State(last ? life.Stored() : State())) world.trace(PodJson(pod));
     life.Close();
-    const bool power = LosesPower(seed) && random() % 2 == 0;
+    const bool power = random() % 3 == 0;
     disk.Revive(power ? VolatileDisk::Loss::kPower : VolatileDisk::Loss::kProcess, random);
     journal.power_lost = power;
     if (random() % 5 == 0) world.Rewind();
