@@ -72,6 +72,7 @@ class Episode {
   explicit Episode(const EpisodeOptions& options)
       : options_(options),
         random_(options.seed),
+        sync_(options.seed % 3 == 0),
         store_(options.directory + "/store"),
         journal_(options.directory + "/journal") {
     apiserver::SimulatorOptions server;
@@ -118,7 +119,7 @@ class Episode {
   Expectations Expected() const {
     Expectations expected;
     expected.damaged = options_.mode == "flip";
-    expected.nothing_lost = options_.mode != "power" && !expected.damaged;
+    expected.nothing_lost = (options_.mode != "power" || sync_) && !expected.damaged;
     expected.disk_failed = options_.mode == "io" || options_.mode == "full";
     return expected;
   }
@@ -134,13 +135,15 @@ class Episode {
   }
 
   std::vector<std::string> Command(const std::string& plan) {
-    return {options_.program, "subject",
-            "--url",          simulator_->Url(),
-            "--store",        store_,
-            "--journal",      journal_,
-            "--seed",         std::to_string(random_() >> 1),
-            "--plan",         plan,
-            "--mutant",       options_.mutant};
+    std::vector<std::string> command = {options_.program, "subject",
+                                        "--url",          simulator_->Url(),
+                                        "--store",        store_,
+                                        "--journal",      journal_,
+                                        "--seed",         std::to_string(random_() >> 1),
+                                        "--plan",         plan,
+                                        "--mutant",       options_.mutant};
+    if (sync_) command.emplace_back("--sync");
+    return command;
   }
 
   std::string ChoosePlan() {
@@ -287,6 +290,7 @@ class Episode {
 
   const EpisodeOptions options_;
   std::mt19937_64 random_;
+  const bool sync_;  // an informer with Durability::kSync: then a power loss loses nothing either
   const std::string store_;
   const std::string journal_;
   std::unique_ptr<apiserver::Simulator> simulator_;

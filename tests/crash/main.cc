@@ -151,6 +151,7 @@ int Main(int argc, char** argv) {
   subject_command->add_option("--plan", subject.disk_plan);
   subject_command->add_option("--seed", subject.seed);
   subject_command->add_option("--mutant", subject.mutant);
+  subject_command->add_flag("--sync", subject.sync);
   subject_command->add_option("--settle-at", subject.settle_at);
   CLI11_PARSE(app, argc, argv);
   if (subject_command->parsed()) return RunSubject(subject);

@@ -77,6 +77,7 @@ class Subject {
 
     InformerOptions informer;
     informer.resource = *LookupResource("pods");
+    if (options_.sync) informer.durability = Durability::kSync;
     informer.indexes = {*IndexDefinition::ByField(kIndexName, "spec.nodeName")};
     LARDER_ASSIGN_OR_RETURN(informer_,
                             SharedInformer::Open({store_.get(), &hot_, transport_.get(), cluster_},

@@ -28,6 +28,7 @@ struct SubjectOptions {
   std::string disk_plan{};
   uint64_t seed = 1;
   std::string mutant{};  // empty: the real thing
+  bool sync = false;     // the informer's commits are on the disk before anybody hears of them
   // Ends well once it has seen this version and has nothing left to do. None: runs until killed.
   std::optional<uint64_t> settle_at{};
 };
