@@ -152,7 +152,7 @@ int Main(int argc, char** argv) {
   subject_command->add_option("--seed", subject.seed);
   subject_command->add_option("--mutant", subject.mutant);
   subject_command->add_flag("--sync", subject.sync);
-  subject_command->add_option("--settle-at", subject.settle_at);
+  subject_command->add_option("--settle-file", subject.settle_file);
   CLI11_PARSE(app, argc, argv);
   if (subject_command->parsed()) return RunSubject(subject);
 

@@ -56,6 +56,12 @@ Result<void> Oracle::CheckStore(Store& store, const Expectations& expected) {
     violations_.Add(6, fmt::format("settled, but the collection is {}",
                                    found ? ToString(found->state) : "not there"));
   }
+  if (expected.settled && found && found->rows.size() + found->items.size() != 0) {
+    violations_.Add(
+        6, fmt::format("settled, but {} changes and {} items wait: {}", found->rows.size(),
+                       found->items.size(),
+                       found->rows.empty() ? *found->items.begin() : *found->rows.begin()));
+  }
   before_ = std::move(found);
   return {};
 }

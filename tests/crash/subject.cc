@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <thread>
@@ -185,7 +186,8 @@ int RunSubject(const SubjectOptions& options) {
   }
   for (;;) {
     std::this_thread::sleep_for(5ms);
-    if (options.settle_at && subject.IsSettled(*options.settle_at)) break;
+    uint64_t version = 0;
+    if (std::ifstream(options.settle_file) >> version && subject.IsSettled(version)) break;
   }
   subject.Stop();
   std::_Exit(kSettled);
