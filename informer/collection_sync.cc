@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "storage/notes.h"
+
 namespace larder {
 namespace {
 
@@ -33,8 +35,6 @@ DeltaType ToDelta(EventType type) {
   return DeltaType::kUpdated;
 }
 
-std::string SizeNote(CollectionId collection) { return "size/" + std::to_string(collection); }
-
 // Counts what a change does to the collection's size. Unsigned arithmetic
 // wraps, and the sum is right.
 void CountSize(const Indexer::Change& change, const ObjectPtr& now, CollectionSyncStats& done) {
@@ -58,8 +58,10 @@ CollectionSync::CollectionSync(Indexer* indexer, ChangeSink* sink, CollectionSyn
       fifo_({.max_items = options_.max_batch_objects,
              .max_bytes = options_.max_batch_bytes,
              .clock = options_.clock}),
-      cursor_(indexer->collection().cursor),
-      committer_([this](const std::stop_token& stop) { CommitLoop(stop); }) {}
+      cursor_(indexer->collection().cursor) {
+  if (!options_.own_thread) return;
+  committer_ = std::jthread([this](const std::stop_token& stop) { CommitLoop(stop); });
+}
 
 CollectionSync::~CollectionSync() { Stop(); }
 
@@ -210,7 +212,7 @@ Result<void> CollectionSync::ListItem(ObjectPtr object) {
   const bool repeated = !seen_.insert(HashOf(object->key())).second;
   // A key that comes twice in one list stands already, whatever was there before.
   if (repeated) rows_may_exist_ = true;
-  return Put(DeltaType::kReplaced, std::move(object), true, {});
+  return PutObject(DeltaType::kReplaced, std::move(object), true, {});
 }
 
 Result<void> CollectionSync::EndList(std::string_view resource_version) {
@@ -243,7 +245,7 @@ Result<void> CollectionSync::Sweep() {
     delta.type = DeltaType::kDeleted;
     delta.key = std::move(key);
     delta.final_state_unknown = true;
-    LARDER_RETURN_IF_ERROR(fifo_.Put(std::move(delta), {}, stop_.get_token()));
+    LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}));
   }
   LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
   return Failure();
@@ -252,12 +254,14 @@ Result<void> CollectionSync::Sweep() {
 Result<void> CollectionSync::Event(EventType type, ObjectPtr object) {
   LARDER_RETURN_IF_ERROR(Failure());
   const std::string version(object->resource_version());
-  return Put(ToDelta(type), std::move(object), false, version);
+  return PutObject(ToDelta(type), std::move(object), false, version);
 }
 
 Result<void> CollectionSync::Bookmark(std::string_view resource_version) {
   LARDER_RETURN_IF_ERROR(Failure());
-  return fifo_.PutCursor(std::string(resource_version), stop_.get_token());
+  LARDER_RETURN_IF_ERROR(fifo_.PutCursor(std::string(resource_version), stop_.get_token()));
+  CommitWaiting();
+  return {};
 }
 
 // A user's function: what it throws or refuses ends the stream, and nothing is
@@ -283,8 +287,8 @@ Result<ObjectPtr> CollectionSync::Transformed(const ObjectPtr& object) const {
   }
 }
 
-Result<void> CollectionSync::Put(DeltaType type, ObjectPtr object, bool in_list,
-                                 std::string_view resource_version) {
+Result<void> CollectionSync::PutObject(DeltaType type, ObjectPtr object, bool in_list,
+                                       std::string_view resource_version) {
   if (options_.transform) {
     LARDER_ASSIGN_OR_RETURN(object, Transformed(object));
   }
@@ -299,26 +303,41 @@ Result<void> CollectionSync::Put(DeltaType type, ObjectPtr object, bool in_list,
   }
   delta.object = std::move(object);
   delta.in_list = in_list;
-  return fifo_.Put(std::move(delta), std::string(resource_version), stop_.get_token());
+  return Put(std::move(delta), resource_version);
+}
+
+Result<void> CollectionSync::Put(Delta delta, std::string_view resource_version) {
+  LARDER_RETURN_IF_ERROR(fifo_.Put(std::move(delta), resource_version, stop_.get_token()));
+  CommitWaiting();
+  return {};
+}
+
+void CollectionSync::CommitWaiting() {
+  if (options_.own_thread) return;
+  while (const auto batch = fifo_.Pop(stop_.get_token(), DeltaFifo::Duration(0))) {
+    CommitAndSettle(*batch);
+  }
 }
 
 void CollectionSync::CommitLoop(const std::stop_token& stop) {
-  while (auto batch = fifo_.Pop(stop)) {
-    auto outcome = CommitBatch(*batch);
-    if (outcome) {
-      fifo_.Ack(*batch);
-      continue;
-    }
-    spdlog::error(
-        "{}: commit failed, the watch stops and begins again from "
-        "the last commit: {}",
-        indexer_->collection().spec.ToString(), outcome.error().ToString());
-    {
-      std::lock_guard lock(mutex_);
-      stats_.error = outcome.error();
-    }
-    fifo_.Fail(*batch);
+  while (const auto batch = fifo_.Pop(stop)) CommitAndSettle(*batch);
+}
+
+void CollectionSync::CommitAndSettle(const DeltaFifo::Batch& batch) {
+  const Result<void> outcome = CommitBatch(batch);
+  if (outcome) {
+    fifo_.Ack(batch);
+    return;
   }
+  spdlog::error(
+      "{}: commit failed, the watch stops and begins again from "
+      "the last commit: {}",
+      indexer_->collection().spec.ToString(), outcome.error().ToString());
+  {
+    std::lock_guard lock(mutex_);
+    stats_.error = outcome.error();
+  }
+  fifo_.Fail(batch);
 }
 
 Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {

@@ -50,6 +50,9 @@ struct CollectionSyncOptions {
   // collection's spec.
   std::function<Result<ObjectPtr>(const ObjectPtr&)> transform;
   Clock* clock = RealClock();
+  // False: whoever brings something commits it, before his call returns. For a simulation, where
+  // nothing may depend on which thread is faster.
+  bool own_thread = true;
 };
 
 struct CollectionSyncStats {
@@ -100,14 +103,18 @@ class CollectionSync final : public Target {
   };
 
   void CommitLoop(const std::stop_token& stop);
+  void CommitAndSettle(const DeltaFifo::Batch& batch);
+  Result<void> Put(Delta delta, std::string_view resource_version);
+  // Without a thread: commits what waits.
+  void CommitWaiting();
   Result<void> CommitBatch(const DeltaFifo::Batch& batch);
   Result<void> StageDelta(Indexer::Writer& writer, const Delta& delta, CollectionSyncStats& done);
   Result<void> StageChange(Indexer::Writer& writer, const Indexer::Change& change,
                            const Delta& delta, CollectionSyncStats& done);
   // Commits a cursor with nothing else, after all that is in the queue.
   Result<void> CommitCursor(Cursor next);
-  Result<void> Put(DeltaType type, ObjectPtr object, bool in_list,
-                   std::string_view resource_version);
+  Result<void> PutObject(DeltaType type, ObjectPtr object, bool in_list,
+                         std::string_view resource_version);
   Result<void> Sweep();
   Result<void> Failure() const;
   void SetCursorState(const Cursor& cursor);

@@ -2,10 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "storage/notes.h"
+
 namespace larder {
 
 DurableNames::DurableNames(Store* store, CollectionId collection)
-    : store_(store), note_("durable-names/" + std::to_string(collection)) {}
+    : store_(store), note_(DurableNamesNote(collection)) {}
 
 Result<void> DurableNames::Load() {
   LARDER_ASSIGN_OR_RETURN(const auto text, store_->GetNote(note_));

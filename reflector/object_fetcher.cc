@@ -52,18 +52,32 @@ class Fetcher {
   std::deque<Result<ObjectPtr>> results_;
 };
 
+// One at a time, on the caller's thread.
+Result<void> FetchInTurn(const std::vector<ObjectKey>& keys, const FetchFunction& fetch,
+                         const DeliverFunction& deliver, const std::stop_token& stop) {
+  for (const ObjectKey& key : keys) {
+    if (stop.stop_requested()) {
+      return MakeError(ErrorCode::kCancelled, "stopped while fetching objects");
+    }
+    LARDER_ASSIGN_OR_RETURN(ObjectPtr object, fetch(key, stop));
+    if (object) LARDER_RETURN_IF_ERROR(deliver(std::move(object)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> FetchObjects(const std::vector<ObjectKey>& keys, size_t parallel,
                           const FetchFunction& fetch, const DeliverFunction& deliver,
                           const std::stop_token& stop) {
+  if (std::min(parallel, keys.size()) <= 1) return FetchInTurn(keys, fetch, deliver, stop);
   Fetcher fetcher(keys, fetch);
   // Ends the workers when this function returns, for whatever reason, and when the caller's stop is
   // requested.
   std::stop_source ending;
   std::stop_callback forward(stop, [&] { ending.request_stop(); });
   std::vector<std::jthread> workers;
-  const size_t count = std::min(std::max<size_t>(parallel, 1), keys.size());
+  const size_t count = std::min(parallel, keys.size());
   for (size_t i = 0; i < count; ++i) {
     workers.emplace_back([&fetcher, token = ending.get_token()] { fetcher.Work(token); });
   }

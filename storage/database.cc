@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "storage/directory.h"
+#include "storage/manifest_guard.h"
 #include "storage/rocks_logger.h"
 
 namespace larder {
@@ -189,7 +190,10 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     if (!env) env = rocksdb::Env::Default();
     LARDER_RETURN_IF_ERROR(
         PrepareDirectory(options.path, owner && options.create_if_missing, owner));
-    if (HasDatabase(options.path)) LARDER_RETURN_IF_ERROR(CheckFamilies(options, env));
+    if (HasDatabase(options.path)) {
+      if (mode != Mode::kReader) LARDER_RETURN_IF_ERROR(ManifestGuard::Check(env, options.path));
+      LARDER_RETURN_IF_ERROR(CheckFamilies(options, env));
+    }
   }
   database->env_ = env;
 
@@ -202,6 +206,11 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
   }
   rocksdb::DBOptions db_options = MakeDbOptions(options, env, cache);
+  std::shared_ptr<ManifestGuard> guard;
+  if (owner && !options.in_memory) {
+    guard = std::make_shared<ManifestGuard>(env, options.path);
+    db_options.listeners.push_back(guard);
+  }
   if (!owner) {
     db_options.create_if_missing = false;
     db_options.create_missing_column_families = false;
@@ -218,6 +227,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
       owner ? rocksdb::DB::Open(db_options, path, families, &handles, &db)
             : rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db);
   LARDER_RETURN_IF_ERROR(database->Adopt(status, options, db, handles));
+  if (guard) guard->Note();  // opening made a new manifest
   return database;
 }
 

@@ -181,6 +181,7 @@ struct RepairReport {
 // Makes a new store from every row of the old one that is sound: objects that verify, queue items,
 // notes, cursors. Indexes are built anew. A collection that may have lost something is marked as
 // incomplete, so that its next start lists it again; what is stored of it then is only compared.
+// Where pending work may be lost, durable names are forgotten: they are told everything once more.
 Result<RepairReport> Repair(const StoreOptions& options);
 
 }  // namespace larder

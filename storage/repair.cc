@@ -8,6 +8,8 @@
 
 #include "storage/keys.h"
 #include "storage/maintenance.h"
+#include "storage/manifest_guard.h"
+#include "storage/notes.h"
 #include "storage/records.h"
 #include "storage/replace.h"
 #include "storage/store_impl.h"
@@ -33,7 +35,8 @@ class Wreck {
   // Where the manifest is lost, RocksDB can make a new one from the tables. Takes the store's lock
   // itself. Returns whether the database could be read as it was.
   static Result<bool> MakeReadable(const std::string& path) {
-    const auto readable = Open(path);
+    Result<void> readable = ManifestGuard::Check(rocksdb::Env::Default(), path);
+    if (readable) readable = Open(path).map([](const auto&) {});
     if (readable) return true;
     spdlog::warn("{}; making a new manifest from the tables", readable.error().message);
     const rocksdb::Status status = rocksdb::RepairDB(path, Options(), Families());
@@ -47,12 +50,11 @@ class Wreck {
     for (auto* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
   }
 
-  // Every row that can be reached. Block checksums are not looked at: one wrong byte must not cost
-  // the rest of its block, and our own rows are verified one by one. Returns how many times reading
-  // broke off and went on in the next table.
+  // Every row that can be reached. A block whose checksum is wrong is not looked into, not even for
+  // rows that have one of their own: RocksDB takes what is in a block for sound, and a build with
+  // assertions aborts over it. Returns how many times reading broke off and went on further down.
   size_t Scan(Family family, const std::function<void(std::string_view, std::string_view)>& visit) {
     rocksdb::ReadOptions read;
-    read.verify_checksums = false;
     read.fill_cache = false;
     std::string from;
     size_t gaps = 0;
@@ -64,7 +66,7 @@ class Wreck {
       }
       if (it->status().ok()) return gaps;
       ++gaps;
-      const std::string next = NextTable(family, from);
+      const std::string next = BehindDamage(family, from);
       if (next.empty()) return gaps;
       from = next;
     }
@@ -113,6 +115,21 @@ class Wreck {
     return handles_.front();  // a family that was never made: the default one is empty
   }
 
+  // A key behind `key` from which on rows can be read again, as near as can be told without knowing
+  // the keys in between: the last letter one further, then the one before it, and so on.
+  std::string BehindDamage(Family family, const std::string& key) const {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}, Handle(family)));
+    std::string probe = key;
+    for (; !probe.empty(); probe.pop_back()) {
+      if (static_cast<unsigned char>(probe.back()) == 0xff) continue;
+      ++probe.back();
+      it->Seek(probe);
+      if (it->Valid()) return probe;
+      --probe.back();
+    }
+    return NextTable(family, key);
+  }
+
   // The smallest first key of a table that begins behind `key`.
   std::string NextTable(Family family, const std::string& key) const {
     std::vector<rocksdb::LiveFileMetaData> files;
@@ -144,7 +161,9 @@ class Salvage {
     LARDER_RETURN_IF_ERROR(CopyObjects());
     LARDER_RETURN_IF_ERROR(CopyQueues());
     LARDER_RETURN_IF_ERROR(CopyDeltas());
-    LARDER_RETURN_IF_ERROR(MarkDamaged());
+    MarkDamaged();
+    ForgetWhoKnows();
+    LARDER_RETURN_IF_ERROR(PutAbout());
     return target_.Sync();
   }
 
@@ -205,6 +224,10 @@ class Salvage {
             return;
           }
           ++report_.other_rows_kept;
+          if (IsAbout(key)) {
+            about_[std::string(key)] = value;
+            return;
+          }
           Put(Family::kMeta, key, value);
           if (const auto info = records::DecodeCollection(value);
               info && key == records::CollectionKey(info->id)) {
@@ -267,19 +290,43 @@ class Salvage {
     return Finish();
   }
 
+  // Cursors and notes say what is there of other rows.
+  static bool IsAbout(std::string_view key) {
+    return key.substr(0, records::kCursorPrefix.size()) == records::kCursorPrefix ||
+           key.substr(0, records::kNotePrefix.size()) == records::kNotePrefix;
+  }
+
   // An incomplete collection is listed again at its next start; a missing or damaged cursor means
   // the same by itself.
-  Result<void> MarkDamaged() {
+  void MarkDamaged() {
     for (const auto& [id, text] : collections_) {
-      const auto cursor = target_.GetCursor(id);
-      const bool complete = cursor && cursor->Complete();
-      if (complete && trusted_ && damaged_.count(id) == 0) continue;
+      const auto row = about_.find(records::CursorKey(id));
+      const auto cursor = row == about_.end() ? Cursor() : *records::DecodeCursor(row->second);
+      if (cursor.Complete() && trusted_ && damaged_.count(id) == 0) continue;
       Cursor partial;
-      if (cursor) partial.epoch = cursor->epoch;
+      partial.epoch = cursor.epoch;
       partial.state = SyncState::kListing;
-      Put(Family::kMeta, records::CursorKey(id), records::EncodeCursor(partial));
+      about_[records::CursorKey(id)] = records::EncodeCursor(partial);
       report_.relist.push_back(text);
     }
+  }
+
+  // A change whose row or queue item is lost would never be told: where that may be, every durable
+  // name is told everything once more. Rows that wait for an object which is lost go with them.
+  void ForgetWhoKnows() {
+    const bool all = !trusted_ || report_.other_rows_lost != 0;
+    for (const auto& [id, text] : collections_) {
+      if (!all && damaged_.count(id) == 0) continue;
+      for (const std::string& note : {DurableNamesNote(id), SizeNote(id)}) {
+        about_.erase(records::NoteKey(note));
+      }
+    }
+  }
+
+  // In the last commit, so that whatever happens to the log of the new store, a cursor never stands
+  // without its objects, nor a durable name without what waits for it.
+  Result<void> PutAbout() {
+    for (const auto& [key, value] : about_) rep_.Put(Family::kMeta, key, value);
     return Finish();
   }
 
@@ -292,6 +339,7 @@ class Salvage {
   Result<void> outcome_;
   std::map<CollectionId, std::string> collections_;
   std::set<CollectionId> damaged_;
+  std::map<std::string, std::string> about_;  // cursors and notes
   CollectionId next_id_ = 1;
 };
 

@@ -33,6 +33,10 @@ void Journal::Worked(std::string_view cluster, std::string_view key, std::string
   Write(fmt::format("W {} {} {}", cluster, key, version));
 }
 
+void Journal::Fetched(std::string_view cluster, std::string_view key, std::string_view version) {
+  Write(fmt::format("F {} {} {}", cluster, key, version));
+}
+
 std::vector<JournalLine> ReadJournal(const std::string& path) {
   std::vector<JournalLine> lines;
   std::ifstream file(path);
@@ -41,7 +45,7 @@ std::vector<JournalLine> ReadJournal(const std::string& path) {
     JournalLine line;
     in >> line.kind >> line.cluster;
     if (line.kind == 'H') in >> line.type >> line.key >> line.version;
-    if (line.kind == 'W') in >> line.key >> line.version;
+    if (line.kind == 'W' || line.kind == 'F') in >> line.key >> line.version;
     if (in) lines.push_back(std::move(line));
   }
   return lines;

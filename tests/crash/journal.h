@@ -4,6 +4,7 @@
 //   S CLUSTER                      a process started
 //   H CLUSTER add|update|delete KEY VERSION     a handler was called
 //   W CLUSTER KEY VERSION          a worker looked at an item: version 0 for one that was gone
+//   F CLUSTER KEY VERSION          a relist fetched a single object, and this is what it got
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ class Journal {
   void Handled(std::string_view cluster, std::string_view type, std::string_view key,
                std::string_view version);
   void Worked(std::string_view cluster, std::string_view key, std::string_view version);
+  void Fetched(std::string_view cluster, std::string_view key, std::string_view version);
 
  private:
   void Write(std::string line);

@@ -54,8 +54,14 @@ bool MountSmallDisk(const std::string& path) {
          ::mount("larder", path.c_str(), "tmpfs", 0, "size=24m") == 0;
 }
 
-std::string MakeDirectory() {
-  std::string path = (fs::temp_directory_path() / "larder-crash-XXXXXX").string();
+// Every mode breaks the disk itself, so what is underneath may as well be fast.
+fs::path ScratchPlace() {
+  const fs::path memory = "/dev/shm";
+  return ::access(memory.c_str(), W_OK) == 0 ? memory : fs::temp_directory_path();
+}
+
+std::string MakeDirectory(const fs::path& place) {
+  std::string path = (place / "larder-crash-XXXXXX").string();
   if (::mkdtemp(path.data()) == nullptr) {
     std::fprintf(stderr, "crash: no temporary directory\n");
     std::_Exit(2);
@@ -69,7 +75,7 @@ void Report(const Options& options, const EpisodeOptions& episode, const Episode
   for (const std::string& violation : result.violations) {
     std::fprintf(stderr, "  %s\n", violation.c_str());
   }
-  std::string kept = options.keep.empty() ? MakeDirectory() : options.keep;
+  std::string kept = options.keep.empty() ? MakeDirectory(fs::temp_directory_path()) : options.keep;
   std::error_code error;
   fs::copy(episode.directory, kept, fs::copy_options::recursive, error);
   std::fprintf(
@@ -82,7 +88,7 @@ void Report(const Options& options, const EpisodeOptions& episode, const Episode
 }
 
 int RunMode(const Options& options, const std::string& mode) {
-  const std::string root = MakeDirectory();
+  const std::string root = MakeDirectory(ScratchPlace());
   if (mode == "full" && !MountSmallDisk(root)) {
     std::printf("0 runs, 0 violations (full: skipped, this machine lets nobody mount)\n");
     fs::remove_all(root);
@@ -145,7 +151,8 @@ int Main(int argc, char** argv) {
   subject_command->add_option("--plan", subject.disk_plan);
   subject_command->add_option("--seed", subject.seed);
   subject_command->add_option("--mutant", subject.mutant);
-  subject_command->add_option("--settle-at", subject.settle_at);
+  subject_command->add_flag("--sync", subject.sync);
+  subject_command->add_option("--settle-file", subject.settle_file);
   CLI11_PARSE(app, argc, argv);
   if (subject_command->parsed()) return RunSubject(subject);
 

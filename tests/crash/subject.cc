@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "informer/shared_informer.h"
 #include "storage/testing.h"
 #include "tests/crash/faulty_disk.h"
+#include "tests/crash/fetch_witness.h"
 #include "tests/crash/journal.h"
 #include "tests/crash/mutants.h"
 
@@ -67,6 +69,7 @@ class Subject {
     if (Is("any-cluster")) transport_ = BelieveOldCluster(std::move(transport_), options_.store);
     LARDER_ASSIGN_OR_RETURN(cluster_, FetchClusterUid(*transport_, {}));
     journal_.Started(cluster_);
+    transport_ = WitnessFetches(std::move(transport_), &journal_, cluster_);
 
     WorkQueueOptions work;
     work.name = kQueueName;
@@ -75,6 +78,7 @@ class Subject {
 
     InformerOptions informer;
     informer.resource = *LookupResource("pods");
+    if (options_.sync) informer.durability = Durability::kSync;
     informer.indexes = {*IndexDefinition::ByField(kIndexName, "spec.nodeName")};
     LARDER_ASSIGN_OR_RETURN(informer_,
                             SharedInformer::Open({store_.get(), &hot_, transport_.get(), cluster_},
@@ -182,7 +186,8 @@ int RunSubject(const SubjectOptions& options) {
   }
   for (;;) {
     std::this_thread::sleep_for(5ms);
-    if (options.settle_at && subject.IsSettled(*options.settle_at)) break;
+    uint64_t version = 0;
+    if (std::ifstream(options.settle_file) >> version && subject.IsSettled(version)) break;
   }
   subject.Stop();
   std::_Exit(kSettled);

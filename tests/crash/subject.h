@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace larder::crash {
@@ -28,8 +27,10 @@ struct SubjectOptions {
   std::string disk_plan{};
   uint64_t seed = 1;
   std::string mutant{};  // empty: the real thing
-  // Ends well once it has seen this version and has nothing left to do. None: runs until killed.
-  std::optional<uint64_t> settle_at{};
+  bool sync = false;     // the informer's commits are on the disk before anybody hears of them
+  // Ends well once it has seen the version that this file says, when there is one, and has nothing
+  // left to do.
+  std::string settle_file{};
 };
 
 // What the process ends with.

@@ -1,9 +1,8 @@
 // One seed: a controller's whole life on a simulated cluster, with crashes; and the verdict.
 //
 // Reflector, DeltaFifo, commits, indexes and queue are the real ones, in lock-step with the world,
-// on a clock that never waits and a disk that dies. The same seed gives the same trace, with two
-// exceptions: a power loss (how much of a flush in the background is safe by then is a matter of
-// timing), and a crash while a relist fetches single objects (that has a thread of its own).
+// on a clock that never waits and a disk that dies, in the middle of a flush, too. The same seed
+// gives the same trace: nothing that is told or stored depends on which thread is faster.
 //
 // What is checked, after every crash and at the end:
 //  - a store that says it is complete has the cluster's state at its cursor, nothing older
@@ -21,8 +20,6 @@ namespace larder::simulation {
 
 // A bug to switch on, for showing that the checks can fail.
 enum class Mutant { kNone, kLoseEvent, kLoseQueueItem, kSkipSweep, kEarlyCursor };
-
-bool LosesPower(uint64_t seed);
 
 struct Verdict {
   uint64_t trace = 0;     // hash of all that was said and done

@@ -2,11 +2,15 @@
 // after a power loss neither does what was not synced.
 //
 // Everything that a store does to an environment goes through here; underneath is a real directory.
+// RocksDB's background work runs in lock-step (lockstep_env.h), so that a disk which dies in the
+// middle of a flush dies at the same operation every time.
 // Thread-safe. Must outlive the stores on it.
 //
 //   VolatileDisk disk;
 //   auto store = OpenStoreOnEnv(options, disk.env());
-//   disk.Die();  store->reset();            // as if the process had been killed
+//   while (disk.RunOne()) {}                // a flush, a compaction
+//   disk.Die();                             // as if the process had been killed
+//   disk.LetGo();  store->reset();
 //   disk.Revive(VolatileDisk::Loss::kPower, random);   // or as if the power had gone
 #pragma once
 
@@ -19,6 +23,8 @@
 #include <random>
 #include <string>
 
+#include "tests/simulation/lockstep_env.h"
+
 namespace larder::simulation {
 
 class VolatileDisk {
@@ -29,14 +35,22 @@ class VolatileDisk {
   ~VolatileDisk();
   rocksdb::Env* env() const { return env_.get(); }
 
+  // One piece of background work. False: none waits.
+  bool RunOne() { return env_->RunOne(); }
   void Die();
+  // Dies instead of the n-th operation (write, sync, new file, rename, removal) from now.
+  void DieInstead(int64_t operation);
+  bool IsDead() const;
+  // Before a store is closed, which waits for its background work. REQUIRES: dead, or nobody cares
+  // for what is on it any more.
+  void LetGo() { env_->LetGo(); }
   // REQUIRES: no store is open. Cuts files off where a power loss would have.
   void Revive(Loss loss, std::mt19937_64& random);
 
  private:
   class Files;
   std::shared_ptr<Files> files_;
-  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<LockstepEnv> env_;
 };
 
 }  // namespace larder::simulation

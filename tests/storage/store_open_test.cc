@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "storage/database.h"
+#include "storage/maintenance.h"
 #include "storage/store.h"
 #include "tests/storage/child.h"
 #include "tests/storage/support.h"
@@ -51,6 +52,43 @@ TEST(StoreOpen, RefusesADirectoryThatOthersCanRead) {
     EXPECT_EQ(CodeOf(refused), ErrorCode::kForbidden);
     EXPECT_TRUE(Contains(refused.error(), "chmod 700 " + dir.path())) << refused.error().message;
   }
+}
+
+// Cut off behind a record, a manifest reads as an older one, and RocksDB goes on with later logs.
+TEST(StoreOpen, RefusesAManifestThatLostItsEnd) {
+  const testing::TempDir dir;
+  const auto note = [](Store& store, const std::string& value) {
+    Transaction transaction = store.Begin();
+    transaction.PutNote(value, value);
+    Must(store.Commit(std::move(transaction), Durability::kSync));
+  };
+  {
+    const auto store = Must(Store::Open({.path = dir.path()}));
+    note(*store, "in a table");
+    Must(Compact(*store));
+    note(*store, "in the log");
+  }
+  fs::path manifest;
+  for (const auto& entry : fs::directory_iterator(dir.path())) {
+    if (entry.path().filename().string().rfind("MANIFEST", 0) == 0) manifest = entry.path();
+  }
+  const uintmax_t whole = fs::file_size(manifest);
+  int readable = 0;
+  for (uintmax_t bytes = whole - 1; bytes > whole / 4; --bytes) {
+    fs::resize_file(manifest, bytes);
+    rocksdb::DBOptions options;
+    std::vector<std::string> names;
+    if (rocksdb::DB::ListColumnFamilies(options, dir.path(), &names).ok()) ++readable;
+    const auto refused = Store::Open({.path = dir.path()});
+    ASSERT_EQ(CodeOf(refused), ErrorCode::kCorruption) << bytes << " of " << whole;
+    ASSERT_TRUE(Contains(refused.error(), "its end is lost")) << refused.error().message;
+  }
+  EXPECT_GT(readable, 0) << "RocksDB would have noticed each of them by itself";
+
+  EXPECT_EQ(Must(Repair({.path = dir.path()})).other_rows_lost, 0U);
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  EXPECT_TRUE(Must(store->GetNote("in a table")).has_value()) << "the table is still there";
+  EXPECT_TRUE(Must(store->GetNote("in the log")).has_value());
 }
 
 TEST(StoreOpen, RefusesWhatIsNotAStore) {

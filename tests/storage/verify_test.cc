@@ -7,6 +7,7 @@
 
 #include "storage/database.h"
 #include "storage/maintenance.h"
+#include "storage/notes.h"
 #include "tests/storage/support.h"
 
 namespace larder {
@@ -220,6 +221,60 @@ TEST_F(VerifyTest, RepairKeepsWhatIsSoundAndHasTheRestListedAgain) {
   EXPECT_EQ(Must(store_->GetCursor(other.id)).resource_version, "5") << "the other is left alone";
   EXPECT_TRUE(Must(Verify(*store_)).Ok());
   EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(4)))->json(), Pod(4)->json());
+}
+
+TEST_F(VerifyTest, RepairForgetsWhoWasToldWhatWherePendingWorkMayBeLost) {
+  const CollectionInfo other = Must(store_->OpenCollection(SpecOf("configmaps")));
+  const auto note_names = [&] {
+    Transaction transaction = store_->Begin();
+    for (const CollectionId id : {pods_.id, other.id}) {
+      transaction.PutNote(DurableNamesNote(id), R"({"audit":0})");
+      transaction.SetCursor(id, {"77", SyncState::kSynced, 4, 0});
+    }
+    Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  };
+  const auto repair = [&] {
+    store_.reset();
+    Must(Repair({.path = dir_.path()}));
+    Open();
+  };
+  const auto known = [&](CollectionId id) {
+    return Must(store_->GetNote(DurableNamesNote(id))).has_value();
+  };
+  note_names();
+  repair();
+  EXPECT_TRUE(known(pods_.id)) << "nothing was lost";
+  Raw(Family::kObjects, KeyOf(3), "nonsense");
+  repair();
+  EXPECT_FALSE(known(pods_.id)) << "a row may wait for the object that is lost";
+  EXPECT_TRUE(known(other.id));
+  note_names();
+  Raw(Family::kQueues, "q/broken", "x");
+  repair();
+  EXPECT_FALSE(known(pods_.id)) << "whose item it was nobody knows";
+  EXPECT_FALSE(known(other.id));
+}
+
+// Whatever is lost of the repaired store's log, a cursor does not stand without its objects.
+TEST_F(VerifyTest, EveryPrefixOfARepairedStoreIsSound) {
+  store_.reset();
+  Must(Repair({.path = dir_.path()}));
+  fs::path log;
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    if (entry.path().extension() == ".log" && entry.file_size() > 0) log = entry.path();
+  }
+  const uintmax_t whole = fs::file_size(log);
+  testing::TempDir scratch;
+  for (uintmax_t part = 1; part < 20; ++part) {
+    fs::remove_all(scratch.path());
+    fs::copy(dir_.path(), scratch.path());
+    fs::resize_file(fs::path(scratch.path()) / log.filename(), whole * part / 20);
+    const auto store = Must(Store::Open({.path = scratch.path()}));
+    for (const CollectionInfo& collection : Must(store->Collections())) {
+      if (!collection.cursor.Complete()) continue;
+      EXPECT_EQ(Must(Verify(*store)).objects, kPods) << part << "/20 of the log";
+    }
+  }
 }
 
 TEST_F(VerifyTest, RepairReadsAroundADamagedBlock) {

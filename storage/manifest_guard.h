@@ -1,0 +1,42 @@
+// Notices a manifest that has lost its end. Internal to storage/.
+//
+// RocksDB's manifest lists the tables, as a log of changes. Cut off behind any record it reads as a
+// whole, older one; but the logs of what was flushed since are gone, so commits would be missing in
+// the middle of the stream, without a word. So its length is written down beside it (in the file
+// `manifest-length`) when a flush or a compaction is complete, before RocksDB removes the logs. It
+// is not synced: a length that is lost or old only notices less.
+//
+// Thread-safe.
+#pragma once
+
+#include <rocksdb/env.h>
+#include <rocksdb/listener.h>
+
+#include <mutex>
+#include <string>
+
+#include "base/error.h"
+
+namespace larder {
+
+class ManifestGuard final : public rocksdb::EventListener {
+ public:
+  ManifestGuard(rocksdb::Env* env, std::string store_path);
+
+  // kCorruption where the manifest is shorter than it was. Before the database is opened.
+  static Result<void> Check(rocksdb::Env* env, const std::string& store_path);
+  // Writes down how long it is now.
+  void Note();
+
+  const char* Name() const override { return "larder.ManifestGuard"; }
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { Note(); }
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { Note(); }
+
+ private:
+  rocksdb::Env* const env_;
+  const std::string store_path_;
+  std::mutex mutex_;
+  std::string noted_;  // guarded by mutex_: what the file says
+};
+
+}  // namespace larder

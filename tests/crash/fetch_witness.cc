@@ -1,0 +1,57 @@
+#include "tests/crash/fetch_witness.h"
+
+#include <optional>
+#include <utility>
+
+#include "schema/object.h"
+
+namespace larder::crash {
+namespace {
+
+// "ns/name" of a request for one pod.
+std::optional<std::string> PodOf(const Request& request) {
+  constexpr std::string_view kNamespaces = "/api/v1/namespaces/";
+  constexpr std::string_view kPods = "/pods/";
+  const std::string_view path = request.path;
+  const size_t pods = path.find(kPods);
+  if (!path.starts_with(kNamespaces) || pods == std::string_view::npos) return std::nullopt;
+  return std::string(path.substr(kNamespaces.size(), pods - kNamespaces.size())) + "/" +
+         std::string(path.substr(pods + kPods.size()));
+}
+
+class Witness final : public HttpTransport {
+ public:
+  Witness(std::unique_ptr<HttpTransport> transport, Journal* journal, std::string cluster)
+      : transport_(std::move(transport)), journal_(journal), cluster_(std::move(cluster)) {}
+
+  Result<Response> Do(const Request& request, const std::stop_token& stop) override {
+    Result<Response> response = transport_->Do(request, stop);
+    const std::optional<std::string> pod = PodOf(request);
+    if (!pod) return response;
+    if (response) {
+      const auto object = Object::Parse(response->body);
+      if (object) journal_->Fetched(cluster_, *pod, (*object)->resource_version());
+    } else if (response.error().code == ErrorCode::kNotFound) {
+      journal_->Fetched(cluster_, *pod, "0");
+    }
+    return response;
+  }
+  Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                           const std::stop_token& stop) override {
+    return transport_->Open(request, stop);
+  }
+
+ private:
+  const std::unique_ptr<HttpTransport> transport_;
+  Journal* const journal_;
+  const std::string cluster_;
+};
+
+}  // namespace
+
+std::unique_ptr<HttpTransport> WitnessFetches(std::unique_ptr<HttpTransport> transport,
+                                              Journal* journal, std::string cluster) {
+  return std::make_unique<Witness>(std::move(transport), journal, std::move(cluster));
+}
+
+}  // namespace larder::crash
