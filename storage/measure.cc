@@ -119,14 +119,13 @@ EngineState MeasuredStore::State() const {
   const auto database = impl.database();
   if (!database) return state;
   using Names = rocksdb::DB::Properties;
-  state.memory_bytes = Property(*database, 0, Names::kBlockCacheUsage);
+  // Memtables are charged to our block cache; RocksDB as it comes has one for each family, and
+  // memtables beside them.
+  const bool apart = impl.options.engine.rocksdb_defaults;
   for (size_t i = 0; i < kFamilyNames.size(); ++i) {
-    state.memory_bytes += Property(*database, i, Names::kSizeAllMemTables) +
-                          Property(*database, i, Names::kEstimateTableReadersMem);
-    // RocksDB as it comes has a block cache for each family.
-    if (i != 0 && impl.options.engine.rocksdb_defaults) {
-      state.memory_bytes += Property(*database, i, Names::kBlockCacheUsage);
-    }
+    state.memory_bytes += Property(*database, i, Names::kEstimateTableReadersMem);
+    if (i == 0 || apart) state.memory_bytes += Property(*database, i, Names::kBlockCacheUsage);
+    if (apart) state.memory_bytes += Property(*database, i, Names::kSizeAllMemTables);
   }
   for (const auto& [resource, dictionary] : rep_->store->impl().dictionaries().All()) {
     state.memory_bytes += dictionary->MemoryBytes();

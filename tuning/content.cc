@@ -102,12 +102,11 @@ Result<ObjectPtr> MakeObject(const ContentKind& kind, uint64_t index, uint32_t r
                              uint64_t resource_version) {
   if (IsPod(kind)) {
     std::string text = apiserver::MakePod(kind.seed, index, revision);
-    constexpr std::string_view kMetadata = "\"metadata\":{";
-    const size_t at = text.find(kMetadata);
-    if (at != std::string::npos) {
-      text.insert(at + kMetadata.size(),
-                  fmt::format(R"("resourceVersion":"{}",)", resource_version));
-    }
+    // It comes with an empty version, for the server to fill in.
+    constexpr std::string_view kVersion = "\"resourceVersion\":\"";
+    const size_t at = text.find(kVersion);
+    if (at != std::string::npos)
+      text.insert(at + kVersion.size(), std::to_string(resource_version));
     return Object::Parse(text);
   }
   return Object::Parse(MakeText(kind, index, revision, resource_version));

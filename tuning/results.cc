@@ -77,7 +77,10 @@ Result<void> Results::Read(const std::string& path, bool& found) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded()) {
       // The last line may have been cut off by a crash; then that run is done again.
-      if (file.peek() == std::ifstream::traits_type::eof()) break;
+      if (number > 1 && file.peek() == std::ifstream::traits_type::eof()) break;
+      if (number == 1) {
+        return MakeError(ErrorCode::kInvalidArgument, "{} holds no results of larder tune", path);
+      }
       return MakeError(ErrorCode::kCorruption, "{} line {} is no JSON", path, number);
     }
     if (number == 1) {

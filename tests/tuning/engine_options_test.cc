@@ -194,8 +194,9 @@ TEST_F(TunedStore, TheListIsRightAboutWhatIsLive) {
     const bool family = info.section == EngineSection::kFamily;
     const bool table = info.section == EngineSection::kTable;
     bool set = false;
-    for (const char* value : {"true", "8", "8388608", "0.5", "kZSTD", "kCompactionStyleUniversal",
-                              "kOldestSmallestSeqFirst", "bloomfilter:8"}) {
+    for (const char* value :
+         {"true", "8", "100", "8388608", "0.5", "kZSTD", "kCompactionStyleUniversal",
+          "kOldestSmallestSeqFirst", "bloomfilter:8"}) {
       if (engine.Set({info.section, family || table ? "queues" : "", info.name}, value)) {
         set = true;
         break;

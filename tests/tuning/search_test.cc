@@ -31,7 +31,9 @@ class SearchTest : public ::testing::Test {
   }
   SearchOptions Options() const {
     SearchOptions options;
+    // The current options, RocksDB's, RocksDB's with our values, and two changes.
     options.matrix = MakeSmallMatrix({});
+    options.matrix.resize(5);
     options.rounds = {0.3, 1};
     options.folder = dir_.path("scratch");
     return options;
