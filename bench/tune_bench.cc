@@ -107,7 +107,6 @@ void Profile(const tuning::WorkloadModel& profile, const Arguments& arguments, R
       OrDie(tuning::SourceOfModel(tuning::Scaled(profile, arguments.quick ? 0.05 : 1), nullptr));
   tuning::SearchOptions options;
   options.matrix = arguments.quick ? tuning::MakeSmallMatrix({}) : tuning::MakeMatrix({});
-  options.memory_limit = size_t{256} << 20;
   if (arguments.quick) options.rounds = {0.3, 1};
   options.folder = dir.path() + "/scratch";
   if (!arguments.results.empty()) options.results = arguments.results + "/" + profile.name;

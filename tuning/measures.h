@@ -48,6 +48,8 @@ struct MeasureInfo {
   double Measures::*value;
   // A difference below this is nothing: for figures that may be zero.
   double floor = 0;
+  // A time, which the rest of the machine disturbs; otherwise bytes.
+  bool time = false;
 };
 // Those that are compared; the rest is information.
 const std::vector<MeasureInfo>& ComparedMeasures();
@@ -58,7 +60,8 @@ double RatioOf(const MeasureInfo& info, const Measures& a, const Measures& b);
 
 Json ToJson(const Measures& measures);
 Result<Measures> MeasuresFromJson(const Json& json);
-// Of several runs: the mean of each figure.
+// Of several runs: the mean of bytes, the least of times, because whatever else a machine does can
+// only add to them.
 Measures MeanOf(const std::vector<Measures>& runs);
 
 }  // namespace larder::tuning

@@ -36,7 +36,7 @@ struct SearchOptions {
   size_t memory_limit = size_t{64} << 20;
   uint64_t disk_budget = 0;
   // The share of the workload that each round replays; the last one is repeated.
-  std::vector<double> rounds = {0.12, 0.35, 1};
+  std::vector<double> rounds = {0.25, 0.5, 1};
   unsigned repeats = 2;
   std::string folder{};   // for stores and traces; emptied at the end
   std::string results{};  // file; empty: none

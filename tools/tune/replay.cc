@@ -26,7 +26,7 @@ struct ReplayArguments {
   double scale = 1;
   uint64_t seed = 0;
   std::string current;
-  size_t memory_limit = size_t{256} << 20;
+  size_t memory_limit = 0;
   uint64_t disk_budget = 0;
   std::string results;
   std::string scratch;
@@ -118,6 +118,16 @@ Result<tuning::Candidate> ParseCandidate(const std::string& text, const EngineOp
   return out;
 }
 
+// What was asked for; or what the store had while it was recorded; or what a store has by default.
+size_t MemoryLimit(const ReplayArguments& arguments) {
+  if (arguments.memory_limit != 0) return arguments.memory_limit;
+  if (!arguments.workload.empty() && IsTrace(arguments.workload)) {
+    const auto reader = TraceReader::Open(arguments.workload);
+    if (reader && (*reader)->summary().memory_limit != 0) return (*reader)->summary().memory_limit;
+  }
+  return StoreOptions().memory_limit;
+}
+
 Result<int> Replay(const ReplayArguments& arguments, const std::stop_token& stop) {
   LARDER_RETURN_IF_ERROR(tuning::AimFromString(arguments.report.aim));
   std::unique_ptr<Store> store;
@@ -143,7 +153,7 @@ Result<int> Replay(const ReplayArguments& arguments, const std::stop_token& stop
   } else if (arguments.quick) {
     search.rounds = {0.3, 1};
   }
-  search.memory_limit = arguments.memory_limit;
+  search.memory_limit = MemoryLimit(arguments);
   search.disk_budget = arguments.disk_budget;
   search.repeats = arguments.repeats;
   search.results = arguments.results;
@@ -250,9 +260,10 @@ void AddTuneReplay(CLI::App* tune, Context& context) {
       ->add_option("--current", arguments->current,
                    "The options to improve on; default: those applied to the store")
       ->type_name("FILE");
-  command->add_option("--memory-limit", arguments->memory_limit, "As `larder run` has it")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
+  command
+      ->add_option("--memory-limit", arguments->memory_limit,
+                   "The store's; default: that of the recorded store, or 64 MiB")
+      ->transform(CLI::AsSizeValue(false));
   command
       ->add_option("--disk-budget", arguments->disk_budget,
                    "Never recommend what takes more; 0: no bound")
