@@ -198,6 +198,9 @@ std::vector<EngineSpec> MakeFamily() {
              "a memtable is flushed at this size, or when all together reach their share of the "
              "memory limit",
              [](Cf& cf, const std::string& v) { cf.write_buffer_size = Number(v); }),
+      family("arena_block_size", K::kNumber, 4 * kKiB, 16 * kMiB, false,
+             "what a memtable allocates at once; every family's last piece is partly empty",
+             [](Cf& cf, const std::string& v) { cf.arena_block_size = Number(v); }),
       family("max_write_buffer_number", K::kNumber, 2, 8, true, "memtables of a family at once",
              [](Cf& cf, const std::string& v) { cf.max_write_buffer_number = Small(v); }),
       family("target_file_size_base", K::kNumber, 256 * kKiB, kGiB, true, "size of a table",

@@ -24,6 +24,8 @@ const std::vector<Change>& Changes() {
       {"log 16M", {{"larder.max_log_bytes", "16M"}}},
       {"log 256M", {{"larder.max_log_bytes", "256M"}}},
       {"log compressed", {{"db.wal_compression", "kZSTD"}}},
+      {"arenas 1M", {{"*.arena_block_size", "1M"}}},
+      {"arenas 256K", {{"*.arena_block_size", "256K"}}},
       {"three memtables", {{"*.max_write_buffer_number", "3"}}},
       // When and what is compacted.
       {"universal", {{"*.compaction_style", "kCompactionStyleUniversal"}}, true},

@@ -29,7 +29,7 @@ struct Measures {
   double stall_ms = 0;
   double cpu_us_per_event = 0;  // encoding, committing, reading, flushing, compacting
   double memory_mib = 0;  // the most that memtables, caches, table indexes and dictionaries took
-  double restart_ms = 0;  // opening the store when its log is about as long as it gets
+  double restart_ms = 0;  // opening the store when its log is half as long as it gets
   // For guard rails and information.
   double disk_peak_mib = 0;
   double log_peak_mib = 0;

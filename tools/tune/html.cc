@@ -230,7 +230,7 @@ std::string RenderTuneHtml(const SearchOutcome& outcome,
   out += "</div>\n<h2>The last round</h2>\n" + Table(outcome);
   out +=
       "<p class='dim'>write, space, read: times the bytes as larder encodes them by default. "
-      "Restart: with the log about as long as it gets. Noise between runs:";
+      "Restart: with the log half as long as it gets. Noise between runs:";
   for (const auto& [key, value] : outcome.noise) {
     out += fmt::format(" {} {:.0f}%;", key, value * 100);
   }
