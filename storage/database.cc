@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "storage/directory.h"
+#include "storage/engine_catalog.h"
 #include "storage/manifest_guard.h"
 #include "storage/rocks_logger.h"
 
@@ -25,13 +26,15 @@ namespace fs = std::filesystem;
 
 rocksdb::DBOptions MakeDbOptions(const StoreOptions& options, rocksdb::Env* env,
                                  const std::shared_ptr<rocksdb::Cache>& cache) {
-  const MemoryBudget budget = DivideMemory(options.memory_limit);
+  const MemoryBudget budget = DivideMemory(options.memory_limit, options.memtable_percent);
   rocksdb::DBOptions db;
   db.env = env;
   db.create_if_missing = options.create_if_missing;
   db.create_missing_column_families = true;
   db.atomic_flush = true;
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  db.info_log = MakeRocksLogger();
+  if (options.engine.rocksdb_defaults) return db;
   db.max_total_wal_size = options.max_log_bytes;
   db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(budget.memtables, cache);
   db.max_background_jobs = 2;
@@ -47,15 +50,16 @@ rocksdb::DBOptions MakeDbOptions(const StoreOptions& options, rocksdb::Env* env,
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
   db.max_manifest_file_size = size_t{4} << 20;
-  db.info_log = MakeRocksLogger();
   db.sst_file_manager.reset(rocksdb::NewSstFileManager(env));
+  ApplyToDatabase(options.engine, db);
   return db;
 }
 
 rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions& options,
                                                const std::shared_ptr<rocksdb::Cache>& cache,
                                                rocksdb::CompactionFilterFactory* filter) {
-  const MemoryBudget budget = DivideMemory(options.memory_limit);
+  if (options.engine.rocksdb_defaults) return {};
+  const MemoryBudget budget = DivideMemory(options.memory_limit, options.memtable_percent);
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -64,6 +68,9 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
   rocksdb::ColumnFamilyOptions cf;
   cf.write_buffer_size = budget.memtables;
   cf.max_write_buffer_number = 2;
+  // RocksDB would take 1 MiB at once for each of the five families, most of it never used: half of
+  // a small budget for memtables (docs/tuning.md).
+  cf.arena_block_size = size_t{64} << 10;
   cf.level_compaction_dynamic_level_bytes = true;
   cf.target_file_size_base = size_t{32} << 20;
   cf.max_bytes_for_level_base = size_t{64} << 20;
@@ -81,6 +88,7 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
     // Work is added and soon removed: compact as soon as tombstones gather.
     cf.level0_file_num_compaction_trigger = 2;
   }
+  ApplyToFamily(options.engine, kFamilyNames[static_cast<size_t>(family)], cf, table);
   cf.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return cf;
 }
@@ -153,10 +161,13 @@ Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
 
 }  // namespace
 
-MemoryBudget DivideMemory(size_t memory_limit) {
-  const size_t floor = size_t{1} << 20;
-  return {std::max(floor, memory_limit * 35 / 100), std::max(floor, memory_limit * 25 / 100),
-          std::max(floor, memory_limit * 20 / 100)};
+MemoryBudget DivideMemory(size_t memory_limit, unsigned memtable_percent) {
+  constexpr size_t kFloor = size_t{1} << 20;
+  constexpr unsigned kCacheAndMemtables = 45;
+  const unsigned memtables = std::clamp(memtable_percent, 5U, 40U);
+  return {std::max(kFloor, memory_limit * 35 / 100),
+          std::max(kFloor, memory_limit * (kCacheAndMemtables - memtables) / 100),
+          std::max(kFloor, memory_limit * memtables / 100)};
 }
 
 Error FromRocks(const rocksdb::Status& status, std::string_view what) {
@@ -197,7 +208,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
   }
   database->env_ = env;
 
-  const MemoryBudget budget = DivideMemory(options.memory_limit);
+  const MemoryBudget budget = DivideMemory(options.memory_limit, options.memtable_percent);
   const auto cache = rocksdb::NewLRUCache(budget.block_cache + budget.memtables);
   std::vector<rocksdb::ColumnFamilyDescriptor> families = {
       {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};

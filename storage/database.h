@@ -16,13 +16,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "storage/family.h"
 #include "storage/options.h"
 
 namespace larder {
-
-enum class Family { kMeta, kObjects, kIndexes, kQueues, kDeltas };
-inline constexpr std::array<std::string_view, 5> kFamilyNames = {"meta", "objects", "indexes",
-                                                                 "queues", "deltas"};
 
 // The format of what is stored; docs/format.md. Newer ones are refused.
 inline constexpr int kFormat = 1;

@@ -13,10 +13,6 @@
 namespace larder {
 namespace {
 
-// Level 3 was both smallest and fastest with a dictionary on real pods, and 64 KB learn as much as
-// 112; see docs/decisions/001-body-encoding.md.
-constexpr int kLevel = 3;
-constexpr size_t kDictionaryBytes = size_t{64} << 10;
 constexpr size_t kChecksumBytes = 4;
 // What a thread keeps for the next object; one huge object must not pin more.
 constexpr size_t kKeptScratchBytes = size_t{256} << 10;
@@ -46,9 +42,9 @@ Dictionary::~Dictionary() {
   ZSTD_freeDDict(decompress_);
 }
 
-const ZSTD_CDict_s* Dictionary::ForCompression() const {
-  std::call_once(compress_once_, [this] {
-    ZSTD_CDict* made = ZSTD_createCDict(bytes_.data(), bytes_.size(), kLevel);
+const ZSTD_CDict_s* Dictionary::ForCompression(int level) const {
+  std::call_once(compress_once_, [this, level] {
+    ZSTD_CDict* made = ZSTD_createCDict(bytes_.data(), bytes_.size(), level);
     std::lock_guard lock(mutex_);
     compress_ = made;
   });
@@ -93,7 +89,7 @@ Result<DictionaryPtr> Dictionary::Parse(DictionaryId id, std::string_view record
 }
 
 Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
-                                      const std::vector<std::string>& samples) {
+                                      const std::vector<std::string>& samples, size_t max_bytes) {
   std::string joined;
   std::vector<size_t> sizes;
   for (const std::string& sample : samples) {
@@ -101,7 +97,7 @@ Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
     sizes.push_back(sample.size());
   }
   // A dictionary as large as what it was made from would only repeat it.
-  std::string bytes(std::min(kDictionaryBytes, joined.size() / 8), '\0');
+  std::string bytes(std::min(max_bytes, joined.size() / 8), '\0');
   const size_t size = ZDICT_trainFromBuffer(bytes.data(), bytes.size(), joined.data(), sizes.data(),
                                             static_cast<unsigned>(sizes.size()));
   if (ZDICT_isError(size)) {
@@ -112,7 +108,7 @@ Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
   return std::make_shared<const Dictionary>(id, seen, std::move(bytes));
 }
 
-Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictionary) {
+Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictionary, int level) {
   Contexts& contexts = PerThread();
   ZSTD_CCtx* context = contexts.compress;
   const size_t bound = ZSTD_compressBound(raw.size());
@@ -125,9 +121,9 @@ Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictio
   ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
   ZSTD_CCtx_setParameter(context, ZSTD_c_dictIDFlag, 0);
   if (dictionary) {
-    ZSTD_CCtx_refCDict(context, dictionary->ForCompression());
+    ZSTD_CCtx_refCDict(context, dictionary->ForCompression(level));
   } else {
-    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, kLevel);
+    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
   }
   const size_t size = ZSTD_compress2(context, contexts.scratch.data(), contexts.scratch.size(),
                                      raw.data(), raw.size());

@@ -26,10 +26,11 @@ constexpr double kDecay = 0.55;
 // For so long a value made with a dictionary may be on its way to its commit.
 constexpr std::chrono::minutes kStillOnItsWay{10};
 
-double CompressedBytes(const std::vector<std::string>& samples, const Dictionary& dictionary) {
+double CompressedBytes(const std::vector<std::string>& samples, const Dictionary& dictionary,
+                       int level) {
   size_t total = 0;
   for (const std::string& sample : samples) {
-    total += Compress(sample, &dictionary).value_or("").size();
+    total += Compress(sample, &dictionary, level).value_or("").size();
   }
   return static_cast<double>(total);
 }
@@ -220,13 +221,14 @@ Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId i
   if (samples.size() + held_out.size() < kMinSamples) {
     return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.size());
   }
-  LARDER_ASSIGN_OR_RETURN(DictionaryPtr trained, TrainDictionary(id, seen, samples));
+  LARDER_ASSIGN_OR_RETURN(DictionaryPtr trained,
+                          TrainDictionary(id, seen, samples, hooks_.dictionary_bytes));
   const auto ratio = [&held_out](double stored) {
     return RawBytes(held_out) / std::max(stored, 1.0);
   };
-  const double after = CompressedBytes(held_out, *trained);
+  const double after = CompressedBytes(held_out, *trained, hooks_.level);
   if (current) {
-    const double before = CompressedBytes(held_out, *current);
+    const double before = CompressedBytes(held_out, *current, hooks_.level);
     if (after > before * kWorthwhile) return Trained{nullptr, ratio(before)};
   }
   LARDER_RETURN_IF_ERROR(hooks_.save(page.resource, *trained));

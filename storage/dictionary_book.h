@@ -37,6 +37,9 @@ class DictionaryBook final : public DictionarySource {
     // A stored object, as it would be compressed.
     std::function<Result<ObjectParts>(CollectionId collection, const ObjectKey& key)> load;
     Clock* clock = RealClock();
+    // Of the store's options.
+    size_t dictionary_bytes = kDictionaryBytes;
+    int level = kValueLevel;
   };
 
   explicit DictionaryBook(Hooks hooks);

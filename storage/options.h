@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "storage/engine_options.h"
 
 namespace larder {
 
@@ -37,6 +38,9 @@ struct StoreOptions {
   uint64_t disk_limit = 0;
   // Compress values with a dictionary trained per resource.
   bool compression = true;
+  // zstd level of that, and how large a dictionary may get (0: none are trained).
+  int value_compression_level = 3;
+  size_t dictionary_bytes = size_t{64} << 10;
   // Upper bound for the write-ahead log.
   size_t max_log_bytes = size_t{64} << 20;
   // How long a relaxed commit may stay unsynced.
@@ -54,6 +58,13 @@ struct StoreOptions {
   // Resources, spelled like "secrets", whose objects are encrypted.
   std::vector<std::string> encrypted_resources = {"secrets"};
 
+  // How RocksDB keeps the store, where that differs from larder's own choice (docs/tuning.md). Its
+  // [Larder] section wins over the fields above. Where it is empty, options that `larder tune
+  // apply` left in the store's directory are used.
+  EngineOptions engine{};
+  // Memtables' share of memory_limit, 5 to 40; the block cache has 45 percent less this.
+  unsigned memtable_percent = 20;
+
   Clock* clock = RealClock();
 };
 
@@ -64,6 +75,6 @@ struct MemoryBudget {
   size_t block_cache;
   size_t memtables;
 };
-MemoryBudget DivideMemory(size_t memory_limit);
+MemoryBudget DivideMemory(size_t memory_limit, unsigned memtable_percent = 20);
 
 }  // namespace larder

@@ -238,6 +238,7 @@ auto GetRow(const Store::Impl& impl, Family family, const std::string& key,
   rocksdb::PinnableSlice value;
   const rocksdb::Status status =
       (*reader.database)->Get(reader.options, reader.database->family(family), key, &value);
+  if (impl.recorder().active()) impl.recorder().Get(family, key);
   if (status.IsNotFound()) return MakeError(ErrorCode::kNotFound, "no row {}", key);
   if (!status.ok()) return tl::unexpected(FromRocks(status, fmt::format("reading row {}", key)));
   auto result = use(std::string_view(value.data(), value.size()));

@@ -130,6 +130,7 @@ class Transaction {
   size_t ByteSize() const;
 
   struct Rep;  // for storage/ itself
+  Rep& rep() const { return *rep_; }
 
  private:
   friend class Store;

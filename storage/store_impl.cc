@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "storage/keys.h"
 #include "storage/records.h"
@@ -15,10 +16,39 @@ namespace {
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
+// With what the engine's [Larder] section says, and with the options that were left in the store's
+// directory where the caller has none. A file that this version does not understand must not keep a
+// controller from starting: it is reported and left alone.
+StoreOptions Effective(StoreOptions options) {
+  if (options.engine.Empty() && !options.engine.rocksdb_defaults && !options.in_memory) {
+    const std::string path = AppliedOptionsPath(options.path);
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) {
+      auto applied = EngineOptions::Load(path);
+      if (applied) {
+        options.engine = *std::move(applied);
+      } else {
+        spdlog::error("{}; the store is opened without these options", applied.error().message);
+      }
+    }
+  }
+  const EngineOptions& engine = options.engine;
+  options.compression = engine.LarderFlag("value_compression", options.compression);
+  options.value_compression_level = static_cast<int>(engine.LarderNumber(
+      "value_compression_level", static_cast<uint64_t>(options.value_compression_level)));
+  options.dictionary_bytes = engine.LarderNumber("dictionary_bytes", options.dictionary_bytes);
+  options.max_log_bytes = engine.LarderNumber("max_log_bytes", options.max_log_bytes);
+  options.memtable_percent =
+      static_cast<unsigned>(engine.LarderNumber("memtable_percent", options.memtable_percent));
+  options.sync_interval = std::chrono::milliseconds(engine.LarderNumber(
+      "sync_interval_ms", static_cast<uint64_t>(options.sync_interval.count())));
+  return options;
+}
+
 }  // namespace
 
 Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* env)
-    : options(std::move(options_in)),
+    : options(Effective(std::move(options_in))),
       mode_(mode),
       env_(env),
       dictionaries_({
@@ -45,6 +75,8 @@ Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* en
             return parts;
           },
           .clock = options.clock,
+          .dictionary_bytes = options.dictionary_bytes,
+          .level = options.value_compression_level,
       }),
       recompress_(this) {}
 
@@ -54,6 +86,7 @@ Store::Impl::~Impl() {
     if (thread->joinable()) thread->join();
   }
   dictionaries_.Stop();
+  mailbox_.Close(*this);
   // A clean close leaves nothing to a later sync.
   // After a failed write there is nothing to sync: RocksDB refuses, and a build with assertions
   // aborts.
@@ -181,9 +214,10 @@ bool Store::Impl::Encrypted(const std::string& resource) const {
 void Store::Impl::Remember(const CollectionInfo& info) {
   Collection collection;
   collection.resource = info.spec.resource.ToString();
+  collection.fingerprint = info.spec.Fingerprint();
   collection.encrypted = Encrypted(collection.resource);
   // A dictionary is made of pieces of objects and stored in the clear: none for what is encrypted.
-  if (options.compression && !collection.encrypted) {
+  if (options.compression && options.dictionary_bytes != 0 && !collection.encrypted) {
     collection.page = dictionaries_.PageOf(collection.resource);
   }
   std::lock_guard lock(collections_mutex_);
@@ -214,6 +248,7 @@ bool Store::Impl::EncodingOf(CollectionId collection, EncodeOptions& encode) con
 bool Store::Impl::EncodingOf(const Collection& collection, EncodeOptions& encode) const {
   if (collection.encrypted && !cipher_ && !options.in_memory) return false;
   encode.compress = options.compression;
+  encode.level = options.value_compression_level;
   encode.dictionary = collection.page ? dictionaries_.Current(*collection.page) : nullptr;
   encode.cipher = collection.encrypted ? cipher() : nullptr;
   return true;
@@ -273,6 +308,7 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
     return tl::unexpected(std::move(error));
   }
   if (!write.sync) unsynced_.store(true);
+  if (recorder_.active()) recorder_.Commit(rep.batch.Data(), write.sync);
   return {};
 }
 
@@ -325,9 +361,12 @@ Result<void> Store::Impl::ScanRows(Family family, const std::string& prefix, std
       (*reader.database)->NewIterator(reader.options, reader.database->family(family)));
   it->Seek(after.empty() ? rocksdb::Slice(prefix) : ToSlice(after));
   if (!after.empty() && it->Valid() && ToView(it->key()) == after) it->Next();
+  uint64_t rows = 0;
   for (; it->Valid(); it->Next()) {
-    if (!visit(ToView(it->key()), ToView(it->value()))) return {};
+    ++rows;
+    if (!visit(ToView(it->key()), ToView(it->value()))) break;
   }
+  if (recorder_.active()) recorder_.Scan(family, prefix, rows);
   if (!it->status().ok()) {
     return tl::unexpected(
         FromRocks(it->status(), fmt::format("reading {} of the store {}", prefix, options.path)));
@@ -338,6 +377,7 @@ Result<void> Store::Impl::ScanRows(Family family, const std::string& prefix, std
 bool Store::Impl::HasRow(Family family, std::string_view key, const SnapshotPtr& snapshot) const {
   const Reader reader = MakeReader(snapshot);
   rocksdb::PinnableSlice value;
+  if (recorder_.active()) recorder_.Get(family, key);
   return reader.database &&
          (*reader.database)
              ->Get(reader.options, reader.database->family(family), ToSlice(key), &value)

@@ -19,7 +19,9 @@
 #include "storage/database.h"
 #include "storage/dictionary_book.h"
 #include "storage/family_handles.h"
+#include "storage/mailbox_owner.h"
 #include "storage/recompress.h"
+#include "storage/recorder.h"
 #include "storage/store.h"
 #include "storage/transaction_rep.h"
 
@@ -90,6 +92,7 @@ class Store::Impl final : public RowPolicy {
   // What is known of a collection without reading anything.
   struct Collection {
     std::string resource;
+    std::string fingerprint;
     bool encrypted = false;
     DictionaryBook::Page* page = nullptr;  // null: no dictionaries for it
   };
@@ -115,6 +118,10 @@ class Store::Impl final : public RowPolicy {
   Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use);
 
   Result<void> Health() const;
+  // What is recorded is every commit and read from here on; storage/trace.h.
+  Recorder& recorder() const { return recorder_; }
+  Result<TraceSummary> StopRecording();
+
   // Why there is no database to read from.
   Error Unavailable() const;
   // Bytes in the store's directory, snapshots not counted.
@@ -165,6 +172,8 @@ class Store::Impl final : public RowPolicy {
   mutable std::mutex failure_mutex_;  // guards the two below and serialises recovery
   Error failure_;
   Clock::Steady next_recovery_{};
+  mutable Recorder recorder_;
+  Mailbox mailbox_;        // of the syncer
   std::mutex wait_mutex_;  // only for the waits of the two threads
   std::condition_variable_any wake_;
   std::jthread syncer_;  // last: these use the rest

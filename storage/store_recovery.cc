@@ -160,6 +160,7 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
     }
     if (failed_.load()) (void)Recover();
     if (unsynced_.load() && !failed_.load()) (void)Sync();
+    mailbox_.Poll(*this);
     if (options.disk_limit != 0) {
       const bool over = DiskBytes() > options.disk_limit;
       if (over != over_budget_.exchange(over) && over)

@@ -196,7 +196,7 @@ Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& pa
   uint8_t flags = 0;
   if (options.compress) {
     flags |= kCompressed;
-    LARDER_ASSIGN_OR_RETURN(payload, Compress(parts.raw, dictionary));
+    LARDER_ASSIGN_OR_RETURN(payload, Compress(parts.raw, dictionary, options.level));
   }
   EncodedValue encoded;
   encoded.payload_bytes = payload.size();

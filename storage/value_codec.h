@@ -41,6 +41,7 @@ struct EncodeOptions {
   bool compress = true;
   DictionaryPtr dictionary;        // null: without one
   const Cipher* cipher = nullptr;  // null: in the clear
+  int level = kValueLevel;         // of zstd
 };
 
 struct EncodedValue {

@@ -44,6 +44,7 @@ void AddCommands(CLI::App& app, Context& context) {
   AddDoctor(app, context);
   AddVerify(app, context);
   AddCompact(app, context);
+  AddTune(app, context);
   AddSnapshot(app, context);
   AddExport(app, context);
   AddImport(app, context);

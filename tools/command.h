@@ -57,6 +57,7 @@ void AddSimulate(CLI::App& app, Context& context);
 void AddSnapshot(CLI::App& app, Context& context);
 void AddStats(CLI::App& app, Context& context);
 void AddTree(CLI::App& app, Context& context);
+void AddTune(CLI::App& app, Context& context);
 void AddVerify(CLI::App& app, Context& context);
 void AddVersion(CLI::App& app, Context& context);
 

@@ -30,6 +30,7 @@ struct RunArguments {
   bool metadata_only = false;
   std::string listen;
   size_t memory_limit = size_t{256} << 20;
+  std::string options_file;
   bool until_synced = false;
 };
 
@@ -158,6 +159,9 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
   options.create_if_missing = true;
   options.memory_limit = arguments.memory_limit;
   options.collection_ttl = StoreOptions().collection_ttl;
+  if (!arguments.options_file.empty()) {
+    LARDER_ASSIGN_OR_RETURN(options.engine, EngineOptions::Load(arguments.options_file));
+  }
   auto opened = Store::Open(options);
   if (!opened) return tl::unexpected(ExplainStoreError(opened.error(), arguments.store, "running"));
   const std::unique_ptr<Store> store = *std::move(opened);
@@ -214,6 +218,12 @@ void AddRun(CLI::App& app, Context& context) {
   command->add_option("--memory-limit", arguments->memory_limit, "For all that is kept in memory")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--options", arguments->options_file,
+          "How RocksDB keeps the store, as `larder tune` writes it; default: what was applied "
+          "to the store")
+      ->type_name("FILE");
   command->add_flag("--until-synced", arguments->until_synced,
                     "End as soon as everything is stored");
   command->callback(

@@ -24,6 +24,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"controller",
      {"base", "schema", "storage", "indexer", "queue", "client", "reflector", "informer"}},
     {"apiserver", {"base", "schema", "storage"}},
+    {"tuning", {"base", "schema", "storage", "apiserver"}},
     {"testing",
      {"base", "schema", "storage", "indexer", "queue", "client", "reflector", "informer",
       "controller", "apiserver"}},

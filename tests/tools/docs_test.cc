@@ -10,6 +10,7 @@
 
 #include "apiserver/simulator.h"
 #include "tests/tools/process.h"
+#include "tests/tools/sample_store.h"
 
 namespace larder {
 namespace {
@@ -86,6 +87,20 @@ TEST(DocsTest, CommandsInTheCommandsOwnPageWork) {
     meanings[file] = scratch / file;
   }
   RunAll("docs/cli.md", 20, meanings);
+}
+
+TEST(DocsTest, CommandsInTheTuningPageWork) {
+  const ScratchDirectory scratch;
+  FillSampleStore(scratch / "store");
+  // The same, sooner: a hundredth of the work, and one candidate.
+  std::map<std::string, std::string> meanings = {
+      {"DIR", scratch / "store"},
+      {"1", "0.01"},
+      {"--quick", "--candidate=larder.max_log_bytes=4M"}};
+  for (const char* file : {"workload.json", "results.jsonl", "tuned.options", "report.html"}) {
+    meanings[file] = scratch / file;
+  }
+  RunAll("docs/tuning.md", 4, meanings);
 }
 
 TEST(DocsTest, ControllerInTheReadmeIsTheOneThatIsCompiled) {

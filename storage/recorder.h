@@ -1,0 +1,57 @@
+// Records what is asked of a store into a trace, beside the work. Internal to storage/.
+//
+// While nothing is recorded each call costs one relaxed load. While recording, a caller appends to
+// a buffer under a mutex; a thread of its own compresses and writes. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "storage/trace.h"
+
+namespace larder {
+
+class Recorder {
+ public:
+  Recorder() = default;
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  bool active() const { return active_.load(std::memory_order_relaxed); }
+  void Commit(std::string_view batch, bool sync);
+  void Get(Family family, std::string_view key);
+  void Scan(Family family, std::string_view prefix, uint64_t rows);
+
+  Result<void> Start(const RecordOptions& options);
+  // Fills the counts into `summary` and finishes the file.
+  Result<void> Stop(TraceSummary& summary);
+  // Reached its size, or its disk failed: Stop it.
+  bool ended() const { return ended_.load(); }
+
+ private:
+  void Add(TraceStep& step);
+  void WriteLoop(const std::stop_token& stop);
+
+  std::atomic<bool> active_{false};
+  std::atomic<bool> ended_{false};
+  std::mutex control_mutex_;  // serialises Start and Stop; taken before mutex_
+  std::mutex mutex_;          // guards all below but the writer, which is the thread's
+  std::condition_variable_any wake_;
+  std::string buffer_;
+  std::deque<std::string> waiting_;
+  TraceSummary counts_;
+  std::chrono::steady_clock::time_point last_;
+  uint64_t max_bytes_ = 0;
+  Result<void> failure_;
+  std::unique_ptr<TraceWriter> writer_;
+  std::jthread thread_;  // last: it uses the rest
+};
+
+}  // namespace larder
