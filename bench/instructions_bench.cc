@@ -14,12 +14,14 @@
 #include <simdjson.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -128,6 +130,8 @@ constexpr std::array<Workload, 5> kWorkloads = {{
 void RunAll() {
   Fixture fixture;
   for (const Workload& workload : kWorkloads) workload.run(fixture);
+  // Which instructions of the processor are used here, which under valgrind are fewer.
+  std::printf("%s\n", simdjson::get_active_implementation()->name().c_str());
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -138,34 +142,38 @@ nlohmann::ordered_json Surroundings() {
           {"libc", ::gnu_get_libc_version()},
           {"rocksdb", fmt::format("{}.{}.{}", ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH)},
           {"zstd", ::ZSTD_versionString()},
-          {"simdjson", SIMDJSON_VERSION},
-          // Which instructions of the processor are used.
-          {"simdjson_implementation", simdjson::get_active_implementation()->name()},
+          {"simdjson", fmt::format("{}.{}.{}", static_cast<int>(simdjson::SIMDJSON_VERSION_MAJOR),
+                                   static_cast<int>(simdjson::SIMDJSON_VERSION_MINOR),
+                                   static_cast<int>(simdjson::SIMDJSON_VERSION_REVISION))},
           {"valgrind", FirstLine(Output("valgrind --version").value_or(""))}};
 }
 
-// Instructions by workload, this thread's only.
-Figures Count(const std::string& self) {
+// Instructions by workload, this thread's only. Adds to the surroundings what they depend on.
+Figures Count(const std::string& self, nlohmann::ordered_json* surroundings) {
   const TempDir dir;
-  std::string command = "valgrind --tool=callgrind --collect-atstart=no --separate-threads=no ";
+  const std::string out = dir.path() + "/out";
+  const std::string log = dir.path() + "/log";
+  std::string command = "valgrind --tool=callgrind --collect-atstart=no ";
   for (const Workload& workload : kWorkloads) {
-    command += fmt::format("--toggle-collect={0} --dump-after={0} ", workload.name);
+    command += fmt::format("--toggle-collect={} ", workload.name);
   }
-  command += fmt::format("--callgrind-out-file='{}/out' '{}' --run 2>'{}/log' && echo", dir.path(),
-                         self, dir.path());
-  if (!Output(command)) {
-    std::ifstream log(dir.path() + "/log");
-    Die("valgrind failed: " + std::string(std::istreambuf_iterator<char>(log), {}));
-  }
-  // A dump after each workload, numbered in their order; each begins to count anew.
+  command += fmt::format("--callgrind-out-file='{}' '{}' --run 2>'{}'", out, self, log);
+  const auto implementation = Output(command);
+  if (!implementation) Die("valgrind failed: " + Output("tail -n 20 '" + log + "'").value_or(""));
+  (*surroundings)["simdjson_implementation"] = FirstLine(*implementation);
+  // Lines like " 66,744,049 (58.98%)  ???:larder_count_commit [/...]".
+  std::istringstream lines(
+      Output("callgrind_annotate --inclusive=yes --threshold=100 '" + out + "'").value_or(""));
   Figures counts;
-  for (size_t i = 0; i < kWorkloads.size(); ++i) {
-    std::ifstream out(fmt::format("{}/out.{}", dir.path(), i + 1));
-    for (std::string line; std::getline(out, line);) {
-      if (line.starts_with("totals: ")) counts[kWorkloads[i].name] = std::stod(line.substr(8));
+  for (std::string line; std::getline(lines, line);) {
+    for (const Workload& workload : kWorkloads) {
+      if (line.find(fmt::format(":{} ", workload.name)) == std::string::npos) continue;
+      std::string digits = line.substr(0, line.find('('));
+      std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
+      counts[workload.name] = std::stod(digits);
     }
   }
-  if (counts.size() != kWorkloads.size()) Die("valgrind counted nothing for some workload");
+  if (counts.size() != kWorkloads.size()) Die("valgrind did not count every workload");
   return counts;
 }
 
@@ -191,9 +199,9 @@ int Main(const std::vector<std::string>& words, const std::string& self) {
     std::fprintf(stderr, "bench_instructions: nothing was counted: there is no valgrind\n");
     return kSkipped;
   }
+  const Figures counts = Count(self, &surroundings);
   if (record) {
-    const nlohmann::ordered_json out = {{"recorded_with", surroundings},
-                                        {"instructions", Count(self)}};
+    const nlohmann::ordered_json out = {{"recorded_with", surroundings}, {"instructions", counts}};
     std::ofstream(file) << out.dump(2) << "\n";
     return 0;
   }
@@ -206,7 +214,6 @@ int Main(const std::vector<std::string>& words, const std::string& self) {
     return kSkipped;
   }
   Rows rows;
-  const Figures counts = Count(self);
   for (const Workload& workload : kWorkloads) {
     const double before = recorded["instructions"].value(workload.name, 0.0);
     const double now = counts.at(workload.name);

@@ -26,32 +26,49 @@ void InParallel(uint64_t count, unsigned threads, const Work& work) {
   }
 }
 
+// A server that is being filled by a machine that does other things, too, does not always answer in
+// time.
+template <typename Call>
+auto Persistently(const Call& call) {
+  auto result = call();
+  for (int more = 5; !result && result.error().IsRetryable() && more > 0; --more) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    result = call();
+  }
+  return result;
+}
+
 }  // namespace
 
 void LoadPods(HttpTransport& transport, uint64_t count) {
   ApiClient client(transport);
   const Resource pods = *LookupResource("pods");
-  const auto there = client.List(pods, {.limit = 1});
-  if (there &&
-      there->items.size() + static_cast<size_t>(there->remaining_item_count.value_or(0)) == count) {
-    return;
+  const auto page = client.List(pods, {.limit = 1});
+  uint64_t there = 0;
+  if (page) {
+    there = page->items.size() + static_cast<uint64_t>(page->remaining_item_count.value_or(0));
   }
+  if (there == count) return;
   std::fprintf(stderr, "loading %llu pods, once\n", static_cast<unsigned long long>(count));
   const apiserver::PodSource source({});
   for (uint32_t i = 0; i < source.shape().namespaces; ++i) {
     (void)client.Create(*LookupResource("namespaces"),
                         {{"metadata", {{"name", source.NamespaceName(i)}}}});
   }
-  InParallel(count, 16, [&](uint64_t i) {
-    Json pod = Json::parse(apiserver::MakePod(1, i));
+  // Where an earlier load was cut off, its last few pods may have gaps between them.
+  const uint64_t first = there > 1000 ? there - 1000 : 0;
+  InParallel(count - first, 16, [&](uint64_t number) {
+    Json pod = Json::parse(apiserver::MakePod(1, first + number));
     for (const char* field : {"uid", "resourceVersion", "managedFields", "deletionTimestamp"}) {
       pod["metadata"].erase(field);
     }
-    auto made = client.Create(pods, pod, {.field_manager = "kube-controller-manager"});
+    auto made = Persistently(
+        [&] { return client.Create(pods, pod, {.field_manager = "kube-controller-manager"}); });
     if (!made && made.error().code == ErrorCode::kAlreadyExists) return;
     Json created = OrDie(std::move(made))->ToMutable();
     created["status"] = pod["status"];
-    OrDie(client.UpdateStatus(pods, created, {.field_manager = "kubelet"}));
+    OrDie(Persistently(
+        [&] { return client.UpdateStatus(pods, created, {.field_manager = "kubelet"}); }));
   });
 }
 

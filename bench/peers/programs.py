@@ -65,7 +65,8 @@ def go_peer(name, media, stream=False, strip=False, **more):
 
 def curl_limit(name, accept, servers, **more):
     def command(server):
-        return ["curl", "-sf", *server.curl(), "-H", f"Accept: {accept}", "-H", "Accept-Encoding: gzip",
+        # Without a name of its own: to curl the server sends indented JSON, which nobody else gets.
+        return ["curl", "-sf", "-A", "larder-bench", *server.curl(), "-H", f"Accept: {accept}", "-H", "Accept-Encoding: gzip",
                 "-o", "/dev/null", "-w", '{"seconds": %{time_total}, "received_bytes": %{size_download}}\n',
                 f"{server.url()}/api/v1/pods?resourceVersion=0"]
     return Peer(name, command, servers, **more)

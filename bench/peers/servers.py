@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import urllib.request
 
 from programs import CACHE, LARDER, LARDER_PEER, REPOSITORY, say
@@ -72,8 +73,7 @@ class RealServer(Server):
         self.warm_up()
 
     def warm_up(self):
-        fetch = ["curl", "-sf", "--cacert", self.folder / "pki" / "ca.crt", "-H", f"Authorization: Bearer {self.token()}"]
-        subprocess.run([*fetch, "-o", "/dev/null", f"{self.url()}/api/v1/pods?resourceVersion=0"], check=True)
+        subprocess.run(["curl", "-sf", *self.curl(), "-o", "/dev/null", f"{self.url()}/api/v1/pods?resourceVersion=0"], check=True)
 
     def url(self):
         return re.search(r'server: "([^"]+)"', pathlib.Path(self.kubeconfig).read_text())[1]
@@ -83,9 +83,6 @@ class RealServer(Server):
 
     def curl(self):
         return ["--cacert", str(self.folder / "pki" / "ca.crt"), "-H", f"Authorization: Bearer {self.token()}"]
-
-    def burst(self, count, mark):
-        self.write(count, mark)
 
 
 class Simulator(Server):
@@ -135,4 +132,5 @@ class Simulator(Server):
             with urllib.request.urlopen(f"{self.address}/simulator/churn") as answer:
                 if not json.load(answer)["running"]:
                     break
+            time.sleep(0.02)
         self.write(0, mark)
