@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -103,6 +104,8 @@ class Bench:
             for scenario in self.scenarios:
                 if server.name not in scenario.servers or server.objects > scenario.up_to:
                     continue
+                if number and self.options.quick and scenario.once_if_quick:
+                    continue
                 peers = [peer for peer in self.peers if scenario.peers(peer) and server.name in peer.servers]
                 shift = number % len(peers) if peers else 0
                 for peer in peers[shift:] + peers[:shift]:
@@ -146,6 +149,8 @@ def sizes(text, otherwise):
 
 def main():
     options = arguments()
+    # So that servers and temporary files go away then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     BUILT.mkdir(parents=True, exist_ok=True)
     path = options.results or BUILT / ("results-quick.jsonl" if options.quick else "results.jsonl")
     results = Results(path, options.fresh)

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sort"
 	"sync"
 	"time"
 
@@ -95,6 +96,7 @@ func reads() {
 	informer := synced(&report.Heard{})
 	indexer := informer.GetIndexer()
 	keys := indexer.ListKeys()
+	sort.Strings(keys)
 	var nodes, namespaces []string
 	for i, key := range keys {
 		if object, _, _ := indexer.GetByKey(key); i%97 == 0 {

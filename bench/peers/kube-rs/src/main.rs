@@ -114,8 +114,12 @@ async fn main() -> anyhow::Result<()> {
     } else {
         reflect(api, &arguments, heard.clone())
     };
-    store.wait_until_ready().await?;
-    let wanted = if arguments.controller { arguments.objects } else { 0 };
+    let wanted = if arguments.controller {
+        arguments.objects // a second who waits for the store's readiness, beside the controller itself, may wait for ever
+    } else {
+        store.wait_until_ready().await?;
+        0
+    };
     while heard.handled() < wanted || !heard.saw_until() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
