@@ -4,7 +4,7 @@
 //   bench_informer [--quick] [--json] [--only blocked|many|restart]
 //
 // The simulated API server runs in this process; every measured informer runs in a process of its
-// own, so that memory and start-up are measured clean. The peer (bench/peers/informer) needs Go; it
+// own, so that memory and start-up are measured clean. The peer (bench/peers/go) needs Go; it
 // is built into the user's cache folder. Without Go its rows are left out, and a note says so.
 #include <spdlog/spdlog.h>
 
@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -321,9 +320,9 @@ void RestartRows(bool quick, Rows* rows, std::string* note) {
   };
   const Figures first = run();
   if (first.at("objects") != static_cast<double>(objects)) Die("objects are missing");
-  const auto peer = BuildPeer(LARDER_PEERS "/informer", "informer");
+  const auto peer = BuildPeer(LARDER_PEERS, "client-go");
   if (!peer) {
-    *note = "client-go was left out: no Go toolchain that can build bench/peers/informer";
+    *note = "client-go was left out: no Go toolchain that can build bench/peers/go";
   }
   std::vector<double> ours;
   std::vector<double> theirs;
@@ -334,12 +333,11 @@ void RestartRows(bool quick, Rows* rows, std::string* note) {
     last = run();
     ours.push_back(last.at("seconds"));
     if (!peer) continue;
-    const auto start = SteadyClock::now();
-    std::istringstream line(Output("'" + *peer + "' -url '" + simulator->Url() + "'").value_or(""));
-    double since_main = 0;
-    double heard = 0;
-    if (!(line >> since_main >> heard >> peer_peak)) Die("the peer failed");
-    theirs.push_back(SecondsSince(start));
+    const auto lines = Output("'" + *peer + "' sync -server '" + simulator->Url() + "'");
+    if (!lines) Die("client-go failed");
+    const Figures figures = FiguresIn(*lines);
+    peer_peak = figures.at("peak_mib");
+    theirs.push_back(figures.at("seconds"));
   }
   const std::string what = std::to_string(objects) + " objects: ";
   rows->push_back({what + "first start, until synced and heard", first.at("seconds"), "s", {}});

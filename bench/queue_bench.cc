@@ -3,7 +3,7 @@
 //   bench_queue [--quick] [--json] [--only cycles|sync|pending]
 //
 // Every phase runs in a process of its own, so that memory is measured clean. The peer
-// (bench/peers/queue) needs Go; it is built into the user's cache folder. Without Go its column is
+// (bench/peers/go) needs Go; it is built into the user's cache folder. Without Go its column is
 // left out and says so.
 #include <prometheus/registry.h>
 #include <sys/wait.h>
@@ -16,7 +16,6 @@
 #include <latch>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -213,14 +212,15 @@ Figures RestartPhase(const TempDir& dir, size_t items) {
 
 // Threads to cycles a second; empty when there is no Go.
 std::map<int, double> RunPeer(int cycles) {
-  const auto program = BuildPeer(LARDER_PEERS "/queue", "queue");
+  const auto program = BuildPeer(LARDER_PEERS, "client-go");
   if (!program) return {};
-  std::istringstream lines(
-      Output("'" + *program + "' -cycles " + std::to_string(cycles)).value_or(""));
   std::map<int, double> figures;
-  int threads = 0;
-  double rate = 0;
-  while (lines >> threads >> rate) figures[threads] = rate;
+  for (const int threads : {1, 2, 8}) {
+    const auto line = Output("'" + *program + "' queue -cycles " + std::to_string(cycles) +
+                             " -threads " + std::to_string(threads));
+    if (!line) Die("client-go failed");
+    figures[threads] = FiguresIn(*line).at("cycles_per_second");
+  }
   return figures;
 }
 
@@ -236,7 +236,7 @@ void CycleRows(bool quick, Rows* rows, std::string* note) {
     for (const auto& [threads, rate] : RunPeer(cycles)) theirs[threads].push_back(rate);
   }
   if (theirs.empty())
-    *note = "client-go was left out: no Go toolchain that can build bench/peers/queue";
+    *note = "client-go was left out: no Go toolchain that can build bench/peers/go";
   for (const int threads : {1, 2, 8}) {
     const std::string suffix = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
     const double rate = Median(ours["durable " + std::to_string(threads)]);

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace larder::bench {
 
@@ -47,6 +48,19 @@ double MemoryMiB(const std::string& field) {
   return 0;
 }
 
+Figures FiguresIn(const std::string& lines) {
+  Figures figures;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    const auto parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_object()) Die("not a line of figures: " + line);
+    for (const auto& [name, value] : parsed.items()) {
+      if (value.is_number()) figures[name] = value.get<double>();
+    }
+  }
+  return figures;
+}
+
 std::optional<std::string> Output(const std::string& command) {
   std::string out;
   FILE* pipe = ::popen(command.c_str(), "r");
@@ -66,12 +80,13 @@ std::string CacheFolder() {
   return (home != nullptr ? std::string(home) : std::string("/tmp")) + "/.cache/larder";
 }
 
-std::optional<std::string> BuildPeer(const std::string& source, const std::string& name) {
+std::optional<std::string> BuildPeer(const std::string& module, const std::string& name) {
   if (!Output("command -v go")) return std::nullopt;
-  const std::string folder = CacheFolder();
-  const std::string program = folder + "/bench_" + name + "_peer";
-  const std::string build = "mkdir -p '" + folder + "' && cd '" + source +
-                            "' && CGO_ENABLED=0 go build -trimpath -o '" + program + "' . >&2";
+  const std::string folder = CacheFolder() + "/peers";
+  const std::string program = folder + "/" + name;
+  const std::string build = "mkdir -p '" + folder + "' && cd '" + module +
+                            "' && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o '" +
+                            program + "' './" + name + "' >&2";
   if (!Output(build)) return std::nullopt;
   return program;
 }

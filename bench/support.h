@@ -38,14 +38,17 @@ double Median(std::vector<double> values);
 double CpuSeconds();
 // Of this process: "VmRSS:" now, "VmHWM:" at its highest.
 double MemoryMiB(const std::string& field);
+// The numbers in lines of JSON objects, as the programs in bench/peers print them; a later line
+// wins.
+Figures FiguresIn(const std::string& lines);
 // What a command without user input in it prints; nullopt when it fails.
 std::optional<std::string> Output(const std::string& command);
 
 // Where built peers and loaded servers are kept from run to run.
 std::string CacheFolder();
-// Builds the Go program in bench/peers/NAME (`source`) into the cache folder; nullopt without a Go
-// toolchain that can.
-std::optional<std::string> BuildPeer(const std::string& source, const std::string& name);
+// Builds the program `name` of the Go module bench/peers/go (`module`) into the cache folder;
+// nullopt without a Go toolchain that can.
+std::optional<std::string> BuildPeer(const std::string& module, const std::string& name);
 
 // A directory that goes away. Store() does not exist yet.
 class TempDir {

@@ -10,19 +10,16 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "apiserver/workload.h"
+#include "bench/real_pods.h"
 #include "bench/support.h"
-#include "client/api_client.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
 
@@ -76,43 +73,6 @@ Figures RawPhase(const std::string& kubeconfig) {
 
 // Preparing.
 
-void LoadPods(const std::string& kubeconfig, uint64_t count) {
-  ClientConfig config = OrDie(LoadKubeconfig(kubeconfig));
-  config.qps = 0;
-  const auto transport = OrDie(MakeTransport(config));
-  ApiClient client(*transport);
-  const Resource pods = *LookupResource("pods");
-  const auto there = client.List(pods, {.limit = 1});
-  if (there &&
-      there->items.size() + static_cast<size_t>(there->remaining_item_count.value_or(0)) == count) {
-    return;
-  }
-  std::fprintf(stderr, "bench_sync: loading %llu pods, once\n",
-               static_cast<unsigned long long>(count));
-  const apiserver::PodSource source({});
-  for (uint32_t i = 0; i < source.shape().namespaces; ++i) {
-    (void)client.Create(*LookupResource("namespaces"),
-                        {{"metadata", {{"name", source.NamespaceName(i)}}}});
-  }
-  std::atomic<uint64_t> next = 0;
-  std::vector<std::jthread> workers;
-  for (int worker = 0; worker < 16; ++worker) {
-    workers.emplace_back([&] {
-      for (uint64_t i = next++; i < count; i = next++) {
-        Json pod = Json::parse(apiserver::MakePod(1, i));
-        for (const char* field : {"uid", "resourceVersion", "managedFields", "deletionTimestamp"}) {
-          pod["metadata"].erase(field);
-        }
-        auto made = client.Create(pods, pod, {.field_manager = "kube-controller-manager"});
-        if (!made && made.error().code == ErrorCode::kAlreadyExists) continue;
-        Json created = OrDie(std::move(made))->ToMutable();
-        created["status"] = pod["status"];
-        OrDie(client.UpdateStatus(pods, created, {.field_manager = "kubelet"}));
-      }
-    });
-  }
-}
-
 class Bench {
  public:
   Bench(bool quick, std::string self) : quick_(quick), self_(std::move(self)) {}
@@ -124,13 +84,15 @@ class Bench {
     const uint64_t count = quick_ ? 10'000 : 50'000;
     folder_ = CacheFolder() + "/kube/bench-" + std::to_string(count);
     if (!Output(script + "up '" + folder_ + "' >&2 && echo")) Die("the server did not start");
-    LoadPods(Kubeconfig(), count);
+    ClientConfig config = OrDie(LoadKubeconfig(Kubeconfig()));
+    config.qps = 0;
+    LoadPods(*OrDie(MakeTransport(config)), count);
     // A server that has just written everything is not the one that a client meets.
     if (!Output(script + "stop '" + folder_ + "' apiserver && " + script + "start '" + folder_ +
                 "' apiserver && echo")) {
       Die("the server did not restart");
     }
-    const auto peer = BuildPeer(LARDER_PEERS "/sync", "sync");
+    const auto peer = BuildPeer(LARDER_PEERS, "client-go");
     peer_ = peer.value_or("");
     return peer.has_value();
   }
@@ -166,13 +128,13 @@ class Bench {
       command = "'" + self_ + "' --phase " + way + " '" + Kubeconfig() + "'";
     } else {
       command = std::string("KUBE_FEATURE_WatchListClient=") +
-                (way.ends_with("stream") ? "true" : "false") + " '" + peer_ + "' -kubeconfig '" +
-                Kubeconfig() + "' -media " +
+                (way.ends_with("stream") ? "true" : "false") + " '" + peer_ +
+                "' sync -kubeconfig '" + Kubeconfig() + "' -media " +
                 (way.find("protobuf") != std::string::npos ? "protobuf" : "json");
     }
     const auto out = Output(command);
     if (!out) Die(way + " failed");
-    return nlohmann::json::parse(*out).get<Figures>();
+    return FiguresIn(*out);
   }
 
   double Median(const std::string& way, const std::string& name) const {
