@@ -72,7 +72,7 @@ class Episode {
   explicit Episode(const EpisodeOptions& options)
       : options_(options),
         random_(options.seed),
-        sync_(options.seed % 3 == 0),
+        sync_(options.mode == "power" && options.seed % 3 == 0),
         store_(options.directory + "/store"),
         journal_(options.directory + "/journal") {
     apiserver::SimulatorOptions server;
