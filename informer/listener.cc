@@ -126,7 +126,7 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
     LARDER_ASSIGN_OR_RETURN(const bool merged, rows_.Merge(writer, *seen, spill));
     generation = rows_.last_generation();
     lock.lock();
-    if (!merged) ++row_count_;
+    if (!merged) ++staged_rows_;
     if (merged && spill) ++stats_.merged;
     if (spill) ++stats_.spilled;
   }
@@ -141,6 +141,8 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
 
 void Listener::Publish(bool committed) {
   std::lock_guard lock(mutex_);
+  if (committed) row_count_ += staged_rows_;
+  staged_rows_ = 0;
   for (Pending& pending : staged_) {
     if (committed) {
       buffer_.push_back(std::move(pending));

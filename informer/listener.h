@@ -143,6 +143,7 @@ class Listener {
   std::deque<Pending> buffer_;  // guarded by mutex_, like all below
   size_t buffer_bytes_ = 0;
   std::vector<Pending> staged_;  // of the commit under way
+  size_t staged_rows_ = 0;       // rows that it makes
   bool spilling_ = false;
   bool rows_waiting_ = false;  // there may be rows on disk to deliver
   Clock::Steady spilling_since_{};

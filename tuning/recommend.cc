@@ -118,14 +118,15 @@ Recommendation RecommendFor(Aim aim, const SearchOutcome& outcome,
   };
   double least = 1;
   for (const Measured* entry : fit) least = std::min(least, score(entry));
-  if (least > 1 - noise) {
+  // Twice the noise: both figures have it.
+  if (least > 1 - 2 * noise) {
     out.chosen = current;
     out.keep_current = true;
-    out.reason =
-        fit.empty()
-            ? fmt::format("every change makes something else more than {} times worse",
-                          Times(options.tolerance))
-            : fmt::format("no change is better by more than the noise of {:.0f}%", noise * 100);
+    out.reason = fit.empty()
+                     ? fmt::format("every change makes something else more than {} times worse",
+                                   Times(options.tolerance))
+                     : fmt::format("no change is better by more than twice the noise of {:.0f}%",
+                                   noise * 100);
     return out;
   }
   // Among those that are equally good within the noise: the one that changes least, then by name,

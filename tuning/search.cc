@@ -20,6 +20,17 @@ constexpr double kKeep = 1.0 / 3;
 // How many of an aim's best are tried together.
 constexpr size_t kTogether = 4;
 
+// So much worse in something that no aim pays for it. The tails of latencies do not count: one run
+// says little about them.
+bool IsHopeless(const Measures& measures, const Measures& current) {
+  constexpr double kTooMuch = 3;
+  for (const MeasureInfo& info : ComparedMeasures()) {
+    if (std::string_view(info.key).find("p99") != std::string_view::npos) continue;
+    if (RatioOf(info, measures, current) > kTooMuch) return true;
+  }
+  return false;
+}
+
 class Searcher {
  public:
   Searcher(WorkSource& source, const SearchOptions& options, Results& results)
@@ -158,7 +169,8 @@ class Searcher {
     }
     const Measures& current = measured_.front().mean;
     std::stable_sort(out.begin(), out.end(), [&](const Measured* a, const Measured* b) {
-      return ScoreOf(aim, a->mean, current) < ScoreOf(aim, b->mean, current);
+      return std::pair(IsHopeless(a->mean, current), ScoreOf(aim, a->mean, current)) <
+             std::pair(IsHopeless(b->mean, current), ScoreOf(aim, b->mean, current));
     });
     return out;
   }
@@ -190,7 +202,10 @@ class Searcher {
       std::optional<Candidate> sum;
       size_t parts = 0;
       for (const Measured* entry : Ranked(aim)) {
-        if (parts == kTogether || ScoreOf(aim, entry->mean, current) >= 0.99) break;
+        if (parts == kTogether || ScoreOf(aim, entry->mean, current) >= 0.99 ||
+            IsHopeless(entry->mean, current)) {
+          break;
+        }
         if (!sum) {
           sum = entry->candidate;
           ++parts;

@@ -72,7 +72,7 @@ class Episode {
   explicit Episode(const EpisodeOptions& options)
       : options_(options),
         random_(options.seed),
-        sync_(options.seed % 3 == 0),
+        sync_(options.mode == "power" && options.seed % 3 == 0),
         store_(options.directory + "/store"),
         journal_(options.directory + "/journal") {
     apiserver::SimulatorOptions server;
@@ -276,12 +276,14 @@ class Episode {
   // not for good: it must get over that by itself.
   std::vector<std::string> Settle() {
     std::optional<int> code;
-    if (options_.mode == "io" || options_.mode == "full") {
+    const bool failing = options_.mode == "io" || options_.mode == "full";
+    if (failing) {
       code = RunToRest(options_.mode == "io" ? "fail:" + ChooseFault() : "");
     }
     // One that could not even open its store, or was aborted by an assertion of RocksDB's (Debian's
     // has them on), is a crash like any other.
-    if (!code || *code != kSettled) code = RunToRest({});
+    const bool runs_still = failing && !code;
+    if (!runs_still && code != kSettled) code = RunToRest({});
     if (code == kRefused && options_.mode == "flip") return {};
     if (code != kSettled) {
       return {fmt::format("promise 6: the process did not come to rest: {}",

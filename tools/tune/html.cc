@@ -100,7 +100,7 @@ std::string Number(double value) {
 // One trade-off: a point for each finalist, and the line of those that none beats in these two.
 std::string Plot(const SearchOutcome& outcome, const std::set<std::string>& chosen,
                  const char* x_key, const char* y_key) {
-  constexpr double kWidth = 460, kHeight = 300, kLeft = 52, kRight = 12, kTop = 12, kBottom = 40;
+  constexpr double kWidth = 460, kHeight = 300, kLeft = 52, kRight = 12, kTop = 30, kBottom = 40;
   const MeasureInfo& x = tuning::MeasureOf(x_key);
   const MeasureInfo& y = tuning::MeasureOf(y_key);
   std::vector<const Measured*> entries = outcome.Finalists();
@@ -129,7 +129,7 @@ std::string Plot(const SearchOutcome& outcome, const std::set<std::string>& chos
       "text-anchor='middle'>{6}{7}</text>",
       kLeft, kTop, kHeight - kBottom, kWidth - kRight, (kLeft + kWidth) / 2, kHeight - 6, x.key,
       across.logarithmic ? " (log)" : "");
-  body += fmt::format("<text x='{}' y='{}'>{}{}</text>", kLeft + 6, kTop + 8, y.key,
+  body += fmt::format("<text x='{}' y='{}'>{}{}</text>", kLeft - 44, 14, y.key,
                       up.logarithmic ? " (log)" : "");
   std::sort(entries.begin(), entries.end(), [&](const Measured* a, const Measured* b) {
     return a->mean.*x.value < b->mean.*x.value;
@@ -152,11 +152,13 @@ std::string Plot(const SearchOutcome& outcome, const std::set<std::string>& chos
         Number(entry->mean.*x.value), x.unit, Number(entry->mean.*y.value), y.unit);
     if (*kind) {
       const bool at_right = cx > kWidth * 0.6;
+      // What is recommended is often near what there is: their names must not lie on each other.
+      const bool below = std::string_view(kind) == "best";
       std::string name = entry->candidate.name;
       if (name.size() > 34) name = name.substr(0, 32) + "...";
-      body +=
-          fmt::format("<text class='{}' x='{:.1f}' y='{:.1f}' text-anchor='{}'>{}</text>", kind,
-                      cx + (at_right ? -8 : 8), cy - 6, at_right ? "end" : "start", Escape(name));
+      body += fmt::format("<text class='{}' x='{:.1f}' y='{:.1f}' text-anchor='{}'>{}</text>", kind,
+                          cx + (at_right ? -8 : 8), below ? cy + 15 : cy - 7,
+                          at_right ? "end" : "start", Escape(name));
     }
   }
   return fmt::format(

@@ -1,0 +1,57 @@
+// A handler's own bookkeeping, without an informer around it.
+#include "informer/listener.h"
+
+#include "tests/informer/fixture.h"
+
+namespace larder {
+namespace {
+
+class ListenerTest : public InformerTest {
+ protected:
+  void SetUp() override {
+    InformerTest::SetUp();
+    OpenParts();
+    CollectionSpec spec;
+    spec.cluster_uid = "cluster";
+    spec.resource = *LookupResource("pods");
+    indexer_ = *Indexer::Open(store_.get(), nullptr, spec, {});
+    names_ = std::make_unique<DurableNames>(store_.get(), indexer_->collection().id);
+  }
+  void TearDown() override {
+    indexer_.reset();
+    InformerTest::TearDown();
+  }
+
+  std::unique_ptr<Indexer> indexer_;
+  std::unique_ptr<DurableNames> names_;
+};
+
+TEST_F(ListenerTest, ACommitThatFailedLeavesNoRowsToWaitFor) {
+  HandlerOptions options;
+  options.durable_name = "audit";
+  const auto handler = std::make_shared<RecordingHandler>();
+  Listener listener(indexer_.get(), names_.get(), handler, options, "audit", RealClock());
+  ASSERT_TRUE(names_->Remember("audit", options.revision));
+  ASSERT_TRUE(listener.Open(/*complete=*/true));
+  const ObjectPtr pod = *Object::Parse(
+      R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}})");
+  const ObjectChange added{ChangeType::kAdded, nullptr, pod, false, false};
+  {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(listener.Stage(*writer, added));
+    listener.Publish(/*committed=*/false);
+  }
+  EXPECT_EQ(listener.Stats().rows, 0U);
+  EXPECT_EQ(listener.Stats().buffered_bytes, 0U);
+  {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(listener.Stage(*writer, added));
+    ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+    listener.Publish(/*committed=*/true);
+  }
+  EXPECT_EQ(listener.Stats().rows, 1U);
+  EXPECT_EQ(handler->Calls().size(), 0U) << "it was not started";
+}
+
+}  // namespace
+}  // namespace larder
