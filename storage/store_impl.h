@@ -21,9 +21,9 @@
 #include "storage/family_handles.h"
 #include "storage/mailbox_owner.h"
 #include "storage/recompress.h"
-#include "storage/recorder.h"
 #include "storage/store.h"
 #include "storage/transaction_rep.h"
+#include "storage/workload_recorder.h"
 
 namespace larder {
 
@@ -119,7 +119,7 @@ class Store::Impl final : public RowPolicy {
 
   Result<void> Health() const;
   // What is recorded is every commit and read from here on; storage/trace.h.
-  Recorder& recorder() const { return recorder_; }
+  WorkloadRecorder& recorder() const { return recorder_; }
   Result<TraceSummary> StopRecording();
 
   // Why there is no database to read from.
@@ -172,7 +172,7 @@ class Store::Impl final : public RowPolicy {
   mutable std::mutex failure_mutex_;  // guards the two below and serialises recovery
   Error failure_;
   Clock::Steady next_recovery_{};
-  mutable Recorder recorder_;
+  mutable WorkloadRecorder recorder_;
   Mailbox mailbox_;        // of the syncer
   std::mutex wait_mutex_;  // only for the waits of the two threads
   std::condition_variable_any wake_;

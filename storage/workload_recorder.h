@@ -17,12 +17,12 @@
 
 namespace larder {
 
-class Recorder {
+class WorkloadRecorder {
  public:
-  Recorder() = default;
-  ~Recorder();
-  Recorder(const Recorder&) = delete;
-  Recorder& operator=(const Recorder&) = delete;
+  WorkloadRecorder() = default;
+  ~WorkloadRecorder();
+  WorkloadRecorder(const WorkloadRecorder&) = delete;
+  WorkloadRecorder& operator=(const WorkloadRecorder&) = delete;
 
   bool active() const { return active_.load(std::memory_order_relaxed); }
   void Commit(std::string_view batch, bool sync);

@@ -1,4 +1,4 @@
-#include "storage/recorder.h"
+#include "storage/workload_recorder.h"
 
 #include "storage/store_impl.h"
 
@@ -17,12 +17,12 @@ int64_t WallMilliseconds() {
 
 }  // namespace
 
-Recorder::~Recorder() {
+WorkloadRecorder::~WorkloadRecorder() {
   TraceSummary ignored;
   if (active() || ended()) (void)Stop(ignored);
 }
 
-Result<void> Recorder::Start(const RecordOptions& options) {
+Result<void> WorkloadRecorder::Start(const RecordOptions& options) {
   std::lock_guard control(control_mutex_);
   if (writer_) return MakeError(ErrorCode::kAlreadyExists, "the store is being recorded already");
   LARDER_ASSIGN_OR_RETURN(writer_, TraceWriter::Create(options.path));
@@ -43,7 +43,7 @@ Result<void> Recorder::Start(const RecordOptions& options) {
   return {};
 }
 
-Result<void> Recorder::Stop(TraceSummary& summary) {
+Result<void> WorkloadRecorder::Stop(TraceSummary& summary) {
   std::lock_guard control(control_mutex_);
   if (!writer_) return MakeError(ErrorCode::kNotFound, "the store is not being recorded");
   active_.store(false);
@@ -63,7 +63,7 @@ Result<void> Recorder::Stop(TraceSummary& summary) {
   return outcome;
 }
 
-void Recorder::Add(TraceStep& step) {
+void WorkloadRecorder::Add(TraceStep& step) {
   std::lock_guard lock(mutex_);
   if (!active()) return;
   if (waiting_.size() >= kMaxWaiting) {
@@ -94,14 +94,14 @@ void Recorder::Add(TraceStep& step) {
   wake_.notify_one();
 }
 
-void Recorder::Commit(std::string_view batch, bool sync) {
+void WorkloadRecorder::Commit(std::string_view batch, bool sync) {
   TraceStep step;
   step.batch = batch;
   step.sync = sync;
   Add(step);
 }
 
-void Recorder::Get(Family family, std::string_view key) {
+void WorkloadRecorder::Get(Family family, std::string_view key) {
   TraceStep step;
   step.kind = TraceStep::Kind::kGet;
   step.family = family;
@@ -109,7 +109,7 @@ void Recorder::Get(Family family, std::string_view key) {
   Add(step);
 }
 
-void Recorder::Scan(Family family, std::string_view prefix, uint64_t rows) {
+void WorkloadRecorder::Scan(Family family, std::string_view prefix, uint64_t rows) {
   TraceStep step;
   step.kind = TraceStep::Kind::kScan;
   step.family = family;
@@ -118,7 +118,7 @@ void Recorder::Scan(Family family, std::string_view prefix, uint64_t rows) {
   Add(step);
 }
 
-void Recorder::WriteLoop(const std::stop_token& stop) {
+void WorkloadRecorder::WriteLoop(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, stop, [this] { return !waiting_.empty(); });
