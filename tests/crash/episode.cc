@@ -272,11 +272,12 @@ class Episode {
     fs::remove_all(store_, ignored);
   }
 
-  // A last process, which comes to rest. Where the disk fails, it fails under this one, too, but
+  // A last process, which comes to rest. With fail_at_rest the disk fails under this one, too, but
   // not for good: it must get over that by itself.
   std::vector<std::string> Settle() {
     std::optional<int> code;
-    const bool failing = options_.mode == "io" || options_.mode == "full";
+    const bool failing =
+        options_.fail_at_rest && (options_.mode == "io" || options_.mode == "full");
     if (failing) {
       code = RunToRest(options_.mode == "io" ? "fail:" + ChooseFault() : "");
     }
@@ -301,7 +302,7 @@ class Episode {
     std::vector<std::string> command = Command(plan);
     command.insert(command.end(), {"--settle-file", settle});
     const pid_t pid = Spawn(command);
-    if (options_.mode == "full") FillDisk();
+    if (options_.mode == "full" && options_.fail_at_rest) FillDisk();
     std::optional<int> code = WaitFor(pid, std::chrono::steady_clock::now() + 150ms);
     simulator_->StopChurn();
     uint64_t newest = 0;

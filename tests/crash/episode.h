@@ -14,7 +14,8 @@ struct EpisodeOptions {
   std::string mode{};  // kill, power, io, full, flip
   std::string file{};  // flip: which kind of file; empty: any
   uint64_t seed = 1;
-  int runs = 10;  // crashes
+  int runs = 10;              // crashes
+  bool fail_at_rest = false;  // io, full: the disk fails under the process that comes to rest, too
   std::string mutant{};
   std::string directory{};  // empty when the episode begins
   std::string program{};    // this program, for the process that is broken

@@ -1,7 +1,7 @@
 // The crash programme: breaks a running controller in every way there is and judges what is left.
 //
 //   larder_crash --mode kill|power|io|full|flip|all [--runs N] [--seed S] [--file KIND]
-//                [--mutant NAME] [--keep DIR] [--quiet]
+//                [--fail-at-rest] [--mutant NAME] [--keep DIR] [--quiet]
 //
 // Prints "N runs, V violations" and ends with 1 when there is any. A failing episode prints the
 // command that repeats it and keeps its store and its journal.
@@ -35,6 +35,7 @@ struct Options {
   uint64_t seed = 0;
   std::string mutant{};
   std::string keep{};
+  bool fail_at_rest = false;
   bool quiet = false;
   std::string program{};
 };
@@ -80,11 +81,11 @@ void Report(const Options& options, const EpisodeOptions& episode, const Episode
   fs::copy(episode.directory, kept, fs::copy_options::recursive, error);
   std::fprintf(
       stderr,
-      "  store and journal: %s\n  to repeat: ./dev crash --mode %s%s --seed %llu --runs %d%s\n",
+      "  store and journal: %s\n  to repeat: ./dev crash --mode %s%s%s --seed %llu --runs %d%s\n",
       kept.c_str(), episode.mode.c_str(),
       episode.file.empty() ? "" : (" --file " + episode.file).c_str(),
-      static_cast<unsigned long long>(episode.seed), episode.runs,
-      episode.mutant.empty() ? "" : (" --mutant " + episode.mutant).c_str());
+      episode.fail_at_rest ? " --fail-at-rest" : "", static_cast<unsigned long long>(episode.seed),
+      episode.runs, episode.mutant.empty() ? "" : (" --mutant " + episode.mutant).c_str());
 }
 
 int RunMode(const Options& options, const std::string& mode) {
@@ -105,6 +106,7 @@ int RunMode(const Options& options, const std::string& mode) {
     episode.seed = options.seed + number * 1'000'003;
     episode.runs = std::min(kRunsAnEpisode, options.runs - runs);
     episode.mutant = options.mutant;
+    episode.fail_at_rest = options.fail_at_rest;
     episode.directory = root + "/episode";
     episode.program = options.program;
     fs::create_directories(episode.directory);
@@ -140,6 +142,8 @@ int Main(int argc, char** argv) {
   app.add_option("--seed", options.seed);
   app.add_option("--keep", options.keep);
   app.add_flag("--quiet", options.quiet);
+  app.add_flag("--fail-at-rest", options.fail_at_rest,
+               "io, full: the disk fails under the process that comes to rest, too");
   // For the programme's own test: the process with a known bug.
   app.add_option("--mutant", options.mutant)->group("");
 
