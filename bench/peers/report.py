@@ -38,9 +38,17 @@ ASKED = [
 MORE_IS_BETTER = ("events_per_second", "cycles_per_second_1", "cycles_per_second_2")
 
 
-def summarise(header, runs):
+def calm(runs):
+    """Without those beside which a fixed loop took over four times its least: somebody else used the machine."""
+    if not runs:
+        return []
+    least = min(min(run["spin_before"], run["spin_after"]) for run in runs)
+    return [run for run in runs if max(run["spin_before"], run["spin_after"]) <= 4 * least]
+
+
+def summarise(header, all_runs):
     """One entry for each server, number of objects, scenario and peer: median, least and most of every figure."""
-    groups = {}
+    groups, runs = {}, calm(all_runs)
     for run in runs:
         key = tuple(run[name] for name in ("server", "objects", "scenario", "peer"))
         groups.setdefault(key, []).append(run)
@@ -56,9 +64,9 @@ def summarise(header, runs):
             values = [figures[name] for figures in good if name in figures]
             entry["figures"][name] = {"median": statistics.median(values), "least": min(values), "most": max(values)}
         entries.append(entry)
-    spins = [run[name] for run in runs for name in ("spin_before", "spin_after") if name in run]
+    spins = [run[name] for run in runs for name in ("spin_before", "spin_after")]
     noise = {"least": min(spins), "median": statistics.median(spins), "most": max(spins)} if spins else {}
-    summary = {**header, "spin_seconds": noise, "entries": entries}
+    summary = {**header, "spin_seconds": noise, "disturbed_runs": len(all_runs) - len(runs), "entries": entries}
     summary["ratios"] = ratios(entries)
     return summary
 
@@ -121,7 +129,8 @@ def text(summary):
     machine = summary["machine"]
     parts.append(f"{machine['cores']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, {summary['began']}")
     if noise := summary["spin_seconds"]:
-        parts.append(f"a fixed loop took {noise['median'] * 1e3:.0f} ms, {noise['least'] * 1e3:.0f} to {noise['most'] * 1e3:.0f}")
+        parts.append(f"a fixed loop took {noise['median'] * 1e3:.0f} ms, {noise['least'] * 1e3:.0f} to {noise['most'] * 1e3:.0f}; "
+                     f"{summary['disturbed_runs']} runs left out, beside which it took over four times the least")
     places = dict.fromkeys((entry["server"], entry["objects"]) for entry in summary["entries"])
     for server, objects in places:
         here = [entry for entry in summary["entries"] if (entry["server"], entry["objects"]) == (server, objects)]

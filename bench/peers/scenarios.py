@@ -92,16 +92,16 @@ def restart(server, peer, state):
 
 
 def restart_changed(server, peer, state):
-    store, mark = stored(server, state), next(marks)
-    server.write(max(1, server.objects // 100), mark)
-    return sync(server, peer, "--store", store, "--until", mark)
+    store, mark, count = stored(server, state), next(marks), max(1, server.objects // 100)
+    server.write(count, mark)
+    return sync(server, peer, "--store", store, "--until", mark, "--handled", str(count))
 
 
 def restart_expired(server, peer, state):
-    store, mark = stored(server, state), next(marks)
-    server.write(max(1, server.objects // 100), mark)
+    store, mark, count = stored(server, state), next(marks), max(1, server.objects // 100)
+    server.write(count, mark)
     server.expire()
-    return sync(server, peer, "--store", store, "--until", mark)
+    return sync(server, peer, "--store", store, "--until", mark, "--handled", str(count))
 
 
 def follow(server, peer, write, stopped=False):

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 400, 76, 64, 52, 210
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 400, 88, 64, 52, 230
 THEMES = {
     "light": {"page": "#ffffff", "text": "#1f2328", "quiet": "#59636e", "grid": "#d8dee4"},
     "dark": {"page": "#0d1117", "text": "#e6edf3", "quiet": "#9198a1", "grid": "#30363d"},
@@ -32,11 +32,16 @@ def escape(text):
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def short(value):
-    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= limit:
-            return f"{value / limit:.3g}{suffix}"
-    return f"{value:.3g}"
+def shown(value, unit):
+    if unit == "MiB":
+        return f"{value:,.0f} MiB"
+    if unit == "s" and value < 1:
+        return f"{value * 1e3:.3g} ms"
+    if unit == "bytes":
+        for limit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+            if value >= limit:
+                return f"{value / limit:.3g} {name}"
+    return f"{value:.3g} {unit}"
 
 
 class Picture:
@@ -69,7 +74,7 @@ class Picture:
 
 
 def ticks(least, most):
-    """Powers of ten, and between them 2 and 5 where there is room."""
+    """Powers of ten around them."""
     low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
     return [10.0**power for power in range(low, high + 1)]
 
@@ -90,7 +95,7 @@ def lines(picture, series, unit):
 
     for y in ys:
         picture.line(LEFT, y_of(y), right, y_of(y), "grid")
-        picture.text(LEFT - 8, y_of(y) + 4, f"{short(y)} {unit}", "quiet", "end")
+        picture.text(LEFT - 8, y_of(y) + 4, shown(y, unit), "quiet", "end")
     for x in xs:
         picture.line(x_of(x), bottom, x_of(x), bottom + 5, "quiet")
         picture.text(x_of(x), bottom + 20, f"{x:,}", "quiet", "middle")
@@ -103,7 +108,7 @@ def lines(picture, series, unit):
         for x, y in values:
             picture.parts.append(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="4" fill="{colour}"/>')
         x, y = values[-1]
-        labels.append([y_of(y), x_of(x), f"{peer}: {short(y)} {unit}", colour])
+        labels.append([y_of(y), x_of(x), f"{peer}: {shown(y, unit)}", colour])
     # At the end of each line, moved apart where they would touch.
     labels.sort()
     for before, label in zip(labels, labels[1:]):
@@ -123,19 +128,9 @@ def bars(picture, groups, unit):
             length = max(1.5, 400 * value / most)
             picture.text(206, y + 13, peer, "text", "end")
             picture.parts.append(f'<rect x="214" y="{y + 2}" width="{length:.1f}" height="15" fill="{colour}"/>')
-            picture.text(214 + length + 8, y + 14, f"{short_unit(value, unit[title])}", "quiet")
+            picture.text(214 + length + 8, y + 14, shown(value, unit[title]), "quiet")
             y += 21
         y += 12
-
-
-def short_unit(value, unit):
-    if unit == "bytes":
-        for limit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-            if value >= limit:
-                return f"{value / limit:.3g} {name}"
-    if unit == "s" and value < 1:
-        return f"{value * 1e3:.3g} ms"
-    return f"{value:.3g} {unit}"
 
 
 class Summary:

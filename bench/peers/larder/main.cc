@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   CLI::App* command = informer("sync", "Sync, or resume, and follow");
   command->add_option("--hold", sync.hold, "Seconds until steady memory is measured");
   command->add_option("--until", sync.until, "Synced means: also heard of this mark");
+  command->add_option("--handled", sync.handled, "Synced means: also so many calls of the handler");
   command->add_option("--follow", sync.follow, "Go on until this mark");
   command->callback([&] { Sync(sync); });
   informer("reads", "Sync, then read")->callback([&] { Reads(sync); });

@@ -17,11 +17,12 @@ namespace larder::bench {
 
 struct SyncArguments {
   std::string kubeconfig;
-  std::string store;   // empty: a temporary one
-  std::string until;   // also wait until a pod with this mark was heard of
-  std::string follow;  // go on after the sync, until a pod with this mark was heard of
-  double hold = 0;     // seconds between synced and the measurement of steady memory
-  double rounds = 1;   // of reads
+  std::string store;     // empty: a temporary one
+  std::string until;     // also wait until a pod with this mark was heard of
+  uint64_t handled = 0;  // and until the handler was called so often: keys may come in any order
+  std::string follow;    // go on after the sync, until a pod with this mark was heard of
+  double hold = 0;       // seconds between synced and the measurement of steady memory
+  double rounds = 1;     // of reads
   // Half of the simulator's pods of this size are in the hot tier then; 64 MiB is the default.
   size_t memory_mib = 64;
 };

@@ -78,7 +78,8 @@ struct Process {
     durable.durable_name = "bench";
     registration = OrDie(pods->AddEventHandler(handler, durable));
     pods->Start();
-    while (!pods->HasSynced() || !registration->HasSynced() || !handler->SawUntil()) {
+    while (!pods->HasSynced() || !registration->HasSynced() || !handler->SawUntil() ||
+           handler->handled() < arguments.handled) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
