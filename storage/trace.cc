@@ -23,7 +23,8 @@ constexpr std::string_view kMagic = "LARDTRC1";
 constexpr size_t kBlockBytes = size_t{256} << 10;
 // Nothing that we write is larger; more is damage.
 constexpr size_t kMaxBlockBytes = size_t{1} << 30;
-constexpr int kLevel = 1;
+// Values are compressed already; what is left (keys, queue items) is worth little time.
+constexpr int kLevel = -7;
 
 // In front of each block: what it is, its size unpacked and packed, and a checksum of the packed
 // bytes seeded with the block's number, so that blocks cannot change places.

@@ -202,15 +202,16 @@ Result<int> Apply(const ApplyArguments& arguments) {
   EngineOptions engine;
   if (!arguments.remove) {
     LARDER_ASSIGN_OR_RETURN(engine, EngineOptions::Load(arguments.file));
-    if (engine.Empty()) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "{} sets nothing; use --remove to go back to "
-                       "larder's own options",
-                       arguments.file);
-    }
+  }
+  Output& out = Stdout();
+  if (!arguments.remove && engine.Empty()) {
+    // What a replay writes that found nothing better.
+    out.Print("{} sets nothing: {} keeps the options that it has (--remove: larder's own)\n",
+              arguments.file, arguments.store);
+    out.Flush();
+    return kOk;
   }
   LARDER_RETURN_IF_ERROR(LeaveOptions(arguments.store, engine));
-  Output& out = Stdout();
   if (arguments.remove) {
     out.Print("{} uses larder's own options from its next start on\n", arguments.store);
     out.Flush();
