@@ -119,13 +119,12 @@ IOStatus VolatileDisk::Files::NewWritableFile(const std::string& path,
   // A copy of the options for people: RocksDB goes on without it, and would spend a fifth of the
   // time on reading it again.
   if (path.find("/OPTIONS-") != std::string::npos) return IOStatus::IOError("not kept here", path);
-  // A dead disk gives a file that nobody looks for.
-  const std::string where = Step() ? path : path + ".unseen";
+  // A dead disk gives a file that nobody looks for, not even at the revival: how many there are
+  // depends on how far RocksDB's threads got before they were told to end.
+  if (!Step()) return FileSystemWrapper::NewWritableFile(path + ".unseen", options, file, debug);
   std::unique_ptr<rocksdb::FSWritableFile> made;
-  const IOStatus status = FileSystemWrapper::NewWritableFile(where, options, &made, debug);
-  if (status.ok()) {
-    *file = std::make_unique<TrackedFile<Files>>(where, this, std::move(made));
-  }
+  const IOStatus status = FileSystemWrapper::NewWritableFile(path, options, &made, debug);
+  if (status.ok()) *file = std::make_unique<TrackedFile<Files>>(path, this, std::move(made));
   return status;
 }
 
