@@ -205,6 +205,17 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
   return true;
 }
 
+Result<bool> CollectionSync::StoredIsNewer(const ObjectKey& key,
+                                           std::string_view resource_version) {
+  if (!rows_may_exist_ || !compare_) return false;
+  const auto head = indexer_->store()->GetHead(indexer_->collection().id, key);
+  if (!head) {
+    if (head.error().code == ErrorCode::kNotFound) return false;
+    return tl::unexpected(head.error());
+  }
+  return CompareResourceVersions(head->resource_version, resource_version).value_or(0) > 0;
+}
+
 Result<void> CollectionSync::ListItem(ObjectPtr object) {
   LARDER_ASSIGN_OR_RETURN(const bool unchanged, ListItemUnchanged(object->key(), object->uid(),
                                                                   object->resource_version()));

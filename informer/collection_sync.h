@@ -81,6 +81,7 @@ class CollectionSync final : public Target {
   Result<void> ListItem(ObjectPtr object) override;
   Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
                                  std::string_view resource_version) override;
+  Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) override;
   Result<void> EndList(std::string_view resource_version) override;
   Result<void> Event(EventType type, ObjectPtr object) override;
   Result<void> Bookmark(std::string_view resource_version) override;

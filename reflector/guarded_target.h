@@ -27,6 +27,9 @@ class GuardedTarget final : public Target {
                                  std::string_view resource_version) override {
     return Note(target_.ListItemUnchanged(key, uid, resource_version));
   }
+  Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) override {
+    return Note(target_.StoredIsNewer(key, resource_version));
+  }
   Result<void> EndList(std::string_view resource_version) override {
     return Note(target_.EndList(resource_version));
   }

@@ -111,8 +111,8 @@ Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
       CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {
     return Outcome{End::kRewound, head.resource_version};
   }
-  LARDER_ASSIGN_OR_RETURN(const bool fetched, FetchDiffering(compared.differing, stop));
-  if (!fetched) return Outcome{End::kTooMuch, {}};
+  LARDER_ASSIGN_OR_RETURN(const End fetched, FetchDiffering(compared.differing, stop));
+  if (fetched != End::kDone) return Outcome{fetched, {}};
   return Finish(job, head);
 }
 
@@ -189,11 +189,12 @@ Result<void> ListRequester::CompareOne(const ItemHead& item, Compared& compared)
   return {};
 }
 
-Result<bool> ListRequester::FetchDiffering(const std::vector<ObjectKey>& keys,
-                                           const std::stop_token& stop) {
+Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<ObjectKey>& keys,
+                                                         const std::stop_token& stop) {
   const Clock::Steady start = clock_->Now();
   size_t done = 0;
   bool too_slow = false;
+  bool rewound = false;
   auto fetch = [this](const ObjectKey& key, const std::stop_token& token) {
     return FetchOne(key, token);
   };
@@ -206,11 +207,18 @@ Result<bool> ListRequester::FetchDiffering(const std::vector<ObjectKey>& keys,
     if (too_slow) return MakeError(ErrorCode::kTimeout, "fetching one by one takes too long");
     // It may have been recreated under its name, with a uid of another shard.
     if (!shard_.Matches(object->ns(), object->uid())) return {};
+    // A server that was restored and has since passed our version looks like any other, but for
+    // the objects that it lost. It is read as it is now, so nothing newer can have been seen of it.
+    LARDER_ASSIGN_OR_RETURN(rewound,
+                            target_.StoredIsNewer(object->key(), object->resource_version()));
+    if (rewound) return MakeError(ErrorCode::kConflict, "older than what is stored");
     return target_.ListItem(std::move(object));
   };
   const Result<void> outcome = FetchObjects(keys, options_.parallel_fetches, fetch, deliver, stop);
-  if (!outcome && !too_slow) return tl::unexpected(outcome.error());
-  return !too_slow;
+  if (rewound) return End::kRewound;
+  if (too_slow) return End::kTooMuch;
+  if (!outcome) return tl::unexpected(outcome.error());
+  return End::kDone;
 }
 
 Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_token& stop) {

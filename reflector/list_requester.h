@@ -38,8 +38,8 @@ class ListRequester {
   // How a list ended, where that is not an error.
   enum class End {
     kDone,     // complete and committed
-    kRewound,  // the server's version is lower than the cursor: list in full, trusting no equal
-               // version
+    kRewound,  // the server's version is lower than the cursor, or an object's than the stored
+               // one: list in full, trusting no equal version
     kTooMuch,  // too many objects differ, or the server has no metadata lists: a full list is
                // cheaper
   };
@@ -84,7 +84,7 @@ class ListRequester {
   Result<Compared> Compare(ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
   // False: it would take too long.
-  Result<bool> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
+  Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
   Result<ObjectPtr> FetchOne(const ObjectKey& key, const std::stop_token& stop);
   Result<Outcome> Finish(const Job& job, const ListHead& head);
   void NoteShard(const ListHead& head);

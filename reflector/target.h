@@ -42,6 +42,12 @@ class Target {
   // seen), false when the object must be fetched and given to ListItem.
   virtual Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
                                          std::string_view resource_version) = 0;
+  // Is what is stored under this key of a higher version? Asked of objects that were read as they
+  // are now: a server that shows an older one lost its newest state.
+  virtual Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) {
+    static_cast<void>(key), static_cast<void>(resource_version);
+    return false;
+  }
   // The list is complete as of `resource_version`: what was not seen is gone. Returns when that is
   // committed.
   virtual Result<void> EndList(std::string_view resource_version) = 0;

@@ -54,6 +54,13 @@ Result<bool> RecordingTarget::ListItemUnchanged(const ObjectKey& key, std::strin
   return true;
 }
 
+Result<bool> RecordingTarget::StoredIsNewer(const ObjectKey& key,
+                                            std::string_view resource_version) {
+  const auto found = objects.find(key.ToString());
+  return found != objects.end() &&
+         CompareResourceVersions(found->second.version, resource_version).value_or(0) > 0;
+}
+
 Result<void> RecordingTarget::EndList(std::string_view resource_version) {
   LARDER_RETURN_IF_ERROR(Note("End " + std::string(resource_version)));
   std::erase_if(objects, [&](const auto& entry) { return !seen_.contains(entry.first); });

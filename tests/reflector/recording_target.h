@@ -39,6 +39,7 @@ class RecordingTarget final : public Target {
   Result<void> ListItem(ObjectPtr object) override;
   Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
                                  std::string_view resource_version) override;
+  Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) override;
   Result<void> EndList(std::string_view resource_version) override;
   Result<void> Event(EventType type, ObjectPtr object) override;
   Result<void> Bookmark(std::string_view resource_version) override;

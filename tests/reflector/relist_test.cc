@@ -208,6 +208,20 @@ TEST_F(RelistTest, TrustsNoEqualVersionsWhenTheListIsBehindTheCursor) {
   EXPECT_EQ(target.Count("End"), 1U);
 }
 
+// Restored from a backup, and since then past the cursor: only the objects show it.
+TEST_F(RelistTest, AnObjectThatIsOlderThanTheStoredOneMeansARewoundServer) {
+  Stored();
+  target.Put("x/c", "uid-c", "30");
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Json(PodListJson("21", now_)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "L", "W 21"));
+  EXPECT_EQ(target.Count("Begin rewound"), 1U);
+  EXPECT_EQ(target.Count("End"), 1U);
+}
+
 TEST_F(RelistTest, RefusesAnObjectUnderAnotherName) {
   Stored();
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));

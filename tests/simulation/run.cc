@@ -277,6 +277,9 @@ class Life final : private ChangeSink, private Target {
                                  std::string_view version) override {
     return Through([&] { return sync_->ListItemUnchanged(key, uid, version); });
   }
+  Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view version) override {
+    return Through([&] { return sync_->StoredIsNewer(key, version); });
+  }
   Result<void> EndList(std::string_view version) override {
     // A list that ends is flushed; before a second such flush the first must be done.
     while (disk_.RunOne()) {
