@@ -145,8 +145,10 @@ TEST_F(ServeTest, KubectlWatchesALiveStore) {
     for (int version = 100; !stop.stop_requested(); version += 3) {
       PutPod(**owner, "new-0", "Pending", std::to_string(version));
       PutPod(**owner, "new-0", "Running", std::to_string(version + 1));
+      // The server looks at the store from time to time: what comes and goes in between it misses.
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
       DeletePod(**owner, "new-0", std::to_string(version + 2));
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
   });
   RunOptions options = KubectlOptions();
