@@ -5,32 +5,10 @@
 #include <cmath>
 
 #include "tools/doctor/report.h"
+#include "tools/html_text.h"
 
 namespace larder::tools {
 namespace {
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string Short(double value) {
   const std::pair<double, const char*> units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
@@ -57,7 +35,7 @@ std::string Bars(const Chart& chart) {
         "<text x='{}' y='{}' class='label'>{}</text><rect x='{}' y='{}' width='{:.1f}' "
         "height='14'/>"
         "<text x='{:.1f}' y='{}'>{}</text>",
-        kLabel - 8, y + 14, Escape(chart.labels[i]), kLabel, y + 3, width, kLabel + width + 6,
+        kLabel - 8, y + 14, EscapeHtml(chart.labels[i]), kLabel, y + 3, width, kLabel + width + 6,
         y + 14, Short(chart.values[i]));
   }
   return fmt::format("<svg viewBox='0 0 {} {}' width='{}'>{}</svg>", kWidth,
@@ -98,25 +76,25 @@ std::string RenderHtml(const DoctorReport& report) {
   std::string out = fmt::format(
       "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{0}</title>"
       "<style>{1}</style></head><body>\n<h1>{0}</h1>\n",
-      Escape(report.subject), kStyle);
+      EscapeHtml(report.subject), kStyle);
   if (report.findings.empty()) out += "<p>Nothing to complain about.</p>\n";
   for (const Finding& finding : report.findings) {
-    out +=
-        fmt::format("<div class='finding {}'><b>{}: {}</b>{}<div class='advice'>{}</div></div>\n",
-                    ToString(finding.severity), ToString(finding.severity), Escape(finding.title),
-                    Escape(finding.evidence), Escape(finding.advice));
+    out += fmt::format(
+        "<div class='finding {}'><b>{}: {}</b>{}<div class='advice'>{}</div></div>\n",
+        ToString(finding.severity), ToString(finding.severity), EscapeHtml(finding.title),
+        EscapeHtml(finding.evidence), EscapeHtml(finding.advice));
   }
   for (const Chart& chart : report.charts) {
-    out += fmt::format("<h2>{} <small>({})</small></h2>\n{}\n", Escape(chart.title),
-                       Escape(chart.unit), chart.line ? Line(chart) : Bars(chart));
+    out += fmt::format("<h2>{} <small>({})</small></h2>\n{}\n", EscapeHtml(chart.title),
+                       EscapeHtml(chart.unit), chart.line ? Line(chart) : Bars(chart));
   }
   for (const ReportTable& table : report.tables) {
-    out += "<h2>" + Escape(table.title) + "</h2>\n<table><tr>";
-    for (const std::string& column : table.columns) out += "<th>" + Escape(column) + "</th>";
+    out += "<h2>" + EscapeHtml(table.title) + "</h2>\n<table><tr>";
+    for (const std::string& column : table.columns) out += "<th>" + EscapeHtml(column) + "</th>";
     out += "</tr>\n";
     for (const auto& row : table.rows) {
       out += "<tr>";
-      for (const std::string& cell : row) out += "<td>" + Escape(cell) + "</td>";
+      for (const std::string& cell : row) out += "<td>" + EscapeHtml(cell) + "</td>";
       out += "</tr>\n";
     }
     out += "</table>\n";

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "tools/html_text.h"
 #include "tools/tune/tune.h"
 
 namespace larder::tools {
@@ -13,29 +14,6 @@ using tuning::Measured;
 using tuning::MeasureInfo;
 using tuning::Recommendation;
 using tuning::SearchOutcome;
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 constexpr const char* kStyle =
     ":root{color-scheme:light dark;--text:#1c2430;--dim:#5a6675;--line:#d5dbe4;--back:#ffffff;"
@@ -148,7 +126,7 @@ std::string Plot(const SearchOutcome& outcome, const std::set<std::string>& chos
     body += fmt::format(
         "<circle class='{}' cx='{:.1f}' cy='{:.1f}' r='{}'><title>{}: {} {}, {} {}"
         "</title></circle>",
-        kind, cx, cy, *kind ? 5.5 : 3.5, Escape(entry->candidate.name),
+        kind, cx, cy, *kind ? 5.5 : 3.5, EscapeHtml(entry->candidate.name),
         Number(entry->mean.*x.value), x.unit, Number(entry->mean.*y.value), y.unit);
     if (*kind) {
       const bool at_right = cx > kWidth * 0.6;
@@ -158,7 +136,7 @@ std::string Plot(const SearchOutcome& outcome, const std::set<std::string>& chos
       if (name.size() > 34) name = name.substr(0, 32) + "...";
       body += fmt::format("<text class='{}' x='{:.1f}' y='{:.1f}' text-anchor='{}'>{}</text>", kind,
                           cx + (at_right ? -8 : 8), below ? cy + 15 : cy - 7,
-                          at_right ? "end" : "start", Escape(name));
+                          at_right ? "end" : "start", EscapeHtml(name));
     }
   }
   return fmt::format(
@@ -171,13 +149,13 @@ std::string Advice(const Recommendation& entry) {
   std::string out = fmt::format(
       "<div class='advice{}'><b>{}: {}</b>{}.", entry.keep_current ? " keep" : "",
       ToString(entry.aim),
-      Escape(entry.keep_current ? "keep the current options" : entry.chosen->candidate.name),
-      Escape(entry.reason));
+      EscapeHtml(entry.keep_current ? "keep the current options" : entry.chosen->candidate.name),
+      EscapeHtml(entry.reason));
   if (!entry.as_good.empty()) {
-    out += fmt::format(" <small>Within the noise as good: {}.</small>", Escape(entry.as_good));
+    out += fmt::format(" <small>Within the noise as good: {}.</small>", EscapeHtml(entry.as_good));
   }
   if (!entry.keep_current) {
-    out += fmt::format("<pre>{}</pre>", Escape(entry.chosen->candidate.engine.ToText()));
+    out += fmt::format("<pre>{}</pre>", EscapeHtml(entry.chosen->candidate.engine.ToText()));
   }
   return out + "</div>\n";
 }
@@ -185,12 +163,12 @@ std::string Advice(const Recommendation& entry) {
 std::string Table(const SearchOutcome& outcome) {
   std::string out = "<div class='scroll'><table><tr><th>candidate</th><th>front</th>";
   for (const MeasureInfo& info : tuning::ComparedMeasures()) {
-    out += fmt::format("<th title='{}'>{} <small>{}</small></th>", info.key, Escape(info.title),
+    out += fmt::format("<th title='{}'>{} <small>{}</small></th>", info.key, EscapeHtml(info.title),
                        info.unit);
   }
   out += "</tr>\n";
   for (const Measured* entry : outcome.Finalists()) {
-    out += fmt::format("<tr><td>{}</td><td>{}</td>", Escape(entry->candidate.name),
+    out += fmt::format("<tr><td>{}</td><td>{}</td>", EscapeHtml(entry->candidate.name),
                        !entry->failure.empty()                            ? "refused"
                        : tuning::PercentBehindFront(outcome, *entry) == 0 ? "yes"
                                                                           : "no");
@@ -214,8 +192,8 @@ std::string RenderTuneHtml(const SearchOutcome& outcome,
       "{0}</title><style>{1}</style></head><body>\n"
       "<h1>larder tune: {0}</h1>\n<p class='dim'>{2} candidates, {3} of them in the last round; "
       "memory limit {4} MiB. Less is better in every figure.</p>\n<h2>Recommendations</h2>\n",
-      Escape(outcome.header.workload), kStyle, outcome.measured.size(), outcome.Finalists().size(),
-      outcome.header.memory_limit >> 20);
+      EscapeHtml(outcome.header.workload), kStyle, outcome.measured.size(),
+      outcome.Finalists().size(), outcome.header.memory_limit >> 20);
   for (const Recommendation& entry : recommendations) out += Advice(entry);
   out +=
       "<h2>Trade-offs</h2>\n<p class='key'><span><i class='dot' style='background:var(--current)'>"
