@@ -378,13 +378,9 @@ int Main(const std::vector<std::string>& arguments) {
       return 2;
     }
   }
-  const bool own_dir = dir.empty();
-  if (own_dir) {
-    dir = (std::filesystem::temp_directory_path() / "larder-bench-XXXXXX").string();
-    if (!::mkdtemp(dir.data())) Die("no scratch directory");
-  }
+  std::optional<TempDir> own;
+  if (dir.empty()) dir = own.emplace().path();
   const Rows rows = Bench(dir, quick).Run();
-  if (own_dir) std::filesystem::remove_all(dir);
   Print(rows, json);
   return 0;
 }

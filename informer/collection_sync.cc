@@ -35,6 +35,14 @@ DeltaType ToDelta(EventType type) {
   return DeltaType::kUpdated;
 }
 
+// nullopt: nothing is stored under this key.
+Result<std::optional<ObjectHead>> HeadOf(Indexer& indexer, const ObjectKey& key) {
+  auto head = indexer.store()->GetHead(indexer.collection().id, key);
+  if (head) return *std::move(head);
+  if (head.error().code == ErrorCode::kNotFound) return std::nullopt;
+  return tl::unexpected(std::move(head).error());
+}
+
 // Counts what a change does to the collection's size. Unsigned arithmetic
 // wraps, and the sum is right.
 void CountSize(const Indexer::Change& change, const ObjectPtr& now, CollectionSyncStats& done) {
@@ -193,12 +201,8 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
                                                std::string_view resource_version) {
   LARDER_RETURN_IF_ERROR(Failure());
   if (!rows_may_exist_ || !compare_) return false;
-  const auto head = indexer_->store()->GetHead(indexer_->collection().id, key);
-  if (!head) {
-    if (head.error().code == ErrorCode::kNotFound) return false;
-    return tl::unexpected(head.error());
-  }
-  if (head->uid != uid || head->resource_version != resource_version) return false;
+  LARDER_ASSIGN_OR_RETURN(const auto head, HeadOf(*indexer_, key));
+  if (!head || head->uid != uid || head->resource_version != resource_version) return false;
   seen_.insert(HashOf(key));
   std::lock_guard lock(mutex_);
   ++stats_.unchanged;
@@ -208,12 +212,8 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
 Result<bool> CollectionSync::StoredIsNewer(const ObjectKey& key,
                                            std::string_view resource_version) {
   if (!rows_may_exist_ || !compare_) return false;
-  const auto head = indexer_->store()->GetHead(indexer_->collection().id, key);
-  if (!head) {
-    if (head.error().code == ErrorCode::kNotFound) return false;
-    return tl::unexpected(head.error());
-  }
-  return CompareResourceVersions(head->resource_version, resource_version).value_or(0) > 0;
+  LARDER_ASSIGN_OR_RETURN(const auto head, HeadOf(*indexer_, key));
+  return head && CompareResourceVersions(head->resource_version, resource_version).value_or(0) > 0;
 }
 
 Result<void> CollectionSync::ListItem(ObjectPtr object) {
