@@ -1,22 +1,13 @@
 #include "apiserver/base64.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
+
+#include "base/base64.h"
 
 namespace larder::apiserver {
 
-std::string Base64Encode(std::string_view bytes) {
-  std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<int>(bytes.size()));
-  out.resize(static_cast<size_t>(size));
-  return out;
-}
-
 std::string Base64UrlEncode(std::string_view bytes) {
-  std::string out = Base64Encode(bytes);
+  std::string out = EncodeBase64(bytes);
   std::replace(out.begin(), out.end(), '+', '-');
   std::replace(out.begin(), out.end(), '/', '_');
   while (!out.empty() && out.back() == '=') out.pop_back();
@@ -30,13 +21,9 @@ std::optional<std::string> Base64UrlDecode(std::string_view text) {
   const size_t padding = (4 - padded.size() % 4) % 4;
   if (padding == 3) return std::nullopt;
   padded.append(padding, '=');
-  std::string out(padded.size() / 4 * 3 + 1, '\0');
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(padded.data()),
-                                   static_cast<int>(padded.size()));
-  if (size < 0) return std::nullopt;
-  out.resize(static_cast<size_t>(size) - padding);
-  return out;
+  Result<std::string> decoded = DecodeBase64(padded);
+  if (!decoded) return std::nullopt;
+  return *std::move(decoded);
 }
 
 }  // namespace larder::apiserver

@@ -1,5 +1,4 @@
-// Base64 in its two spellings: the standard one (kubeconfig) and the URL one without padding (page
-// tokens).
+// Base64 in its URL spelling without padding, for page tokens.
 #pragma once
 
 #include <optional>
@@ -8,7 +7,6 @@
 
 namespace larder::apiserver {
 
-std::string Base64Encode(std::string_view bytes);
 std::string Base64UrlEncode(std::string_view bytes);
 std::optional<std::string> Base64UrlDecode(std::string_view text);
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "apiserver/base64.h"
 #include "apiserver/object_validation.h"
+#include "base/base64.h"
 
 namespace larder::apiserver {
 namespace {
@@ -40,7 +40,7 @@ void TakeStringData(Json& secret) {
   const Json text = secret.value("stringData", Json::object());
   secret.erase("stringData");
   for (const auto& [key, value] : text.items()) {
-    if (value.is_string()) secret["data"][key] = Base64Encode(value.get<std::string>());
+    if (value.is_string()) secret["data"][key] = EncodeBase64(value.get<std::string>());
   }
 }
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "apiserver/base64.h"
 #include "apiserver/simulator_impl.h"
+#include "base/base64.h"
 
 namespace larder::apiserver {
 namespace {
@@ -70,7 +70,7 @@ Result<std::pair<std::string, std::string>> Simulator::ClientCertificate(
 std::string Simulator::Kubeconfig() const {
   // JSON is YAML, and needs no quoting rules.
   Json cluster = {{"server", Url()}};
-  if (impl_->tls) cluster["certificate-authority-data"] = Base64Encode(CaCertificate());
+  if (impl_->tls) cluster["certificate-authority-data"] = EncodeBase64(CaCertificate());
   Json user = Json::object();
   if (const std::string token = impl_->FirstToken(); !token.empty()) user["token"] = token;
   const Json out = {

@@ -67,8 +67,11 @@ void LoadPods(HttpTransport& transport, uint64_t count) {
     if (!made && made.error().code == ErrorCode::kAlreadyExists) return;
     Json created = OrDie(std::move(made))->ToMutable();
     created["status"] = pod["status"];
-    OrDie(Persistently(
-        [&] { return client.UpdateStatus(pods, created, {.field_manager = "kubelet"}); }));
+    auto updated = Persistently(
+        [&] { return client.UpdateStatus(pods, created, {.field_manager = "kubelet"}); });
+    // A try that was given up after its time may have got through.
+    if (!updated && updated.error().code == ErrorCode::kConflict) return;
+    OrDie(std::move(updated));
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/base64.h"
 #include "client/exec_credential.h"
 #include "client/file_util.h"
 

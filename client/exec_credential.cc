@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/base64.h"
 #include "client/file_util.h"
 #include "client/subprocess.h"
 #include "client/timestamp.h"

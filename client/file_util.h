@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "base/error.h"
 
@@ -11,9 +10,5 @@ namespace larder {
 // The whole file. kNotFound where it does not exist, kIo where it cannot be read, kInvalidArgument
 // where it is larger than 10 MiB or not a regular file (a FIFO would block for ever).
 Result<std::string> ReadSmallFile(const std::string& path);
-
-// Standard base64; white space is ignored. kInvalidArgument where it is not base64.
-Result<std::string> DecodeBase64(std::string_view text);
-std::string EncodeBase64(std::string_view bytes);
 
 }  // namespace larder

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/file_util.h"
+#include "base/base64.h"
 #include "schema/object.h"
 
 namespace larder {

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "reflector/answer.h"
+#include "reflector/json_span.h"
+#include "schema/wire_to_json.h"
 
 namespace larder {
 namespace {
@@ -16,34 +18,37 @@ constexpr size_t kProgressBytes = size_t{16} << 10;
 Result<std::unique_ptr<ListReader>> ListReader::Open(HttpTransport& transport,
                                                      const Request& request,
                                                      const ReflectorOptions& options, Clock* clock,
-                                                     Recorder& recorder,
+                                                     Recorder& recorder, const WireMessage* wire,
                                                      const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(std::unique_ptr<BodyStream> stream, transport.Open(request, stop));
   LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(*stream));
-  return std::unique_ptr<ListReader>(
-      new ListReader(std::move(stream), form == BodyForm::kProtobuf, options, clock, recorder));
+  return std::unique_ptr<ListReader>(new ListReader(std::move(stream), form == BodyForm::kProtobuf,
+                                                    options, clock, recorder, wire));
 }
 
 ListReader::ListReader(std::unique_ptr<BodyStream> stream, bool protobuf,
-                       const ReflectorOptions& options, Clock* clock, Recorder& recorder)
+                       const ReflectorOptions& options, Clock* clock, Recorder& recorder,
+                       const WireMessage* wire)
     : stream_(std::move(stream)),
       protobuf_(protobuf),
       clock_(clock),
-      stall_timeout_(options.list_stall_timeout),
+      options_(options),
       recorder_(recorder),
+      wire_(wire),
       json_(options.max_event_bytes, options.max_json_depth),
       proto_(options.max_event_bytes) {}
 
 Result<std::string_view> ListReader::ReadPiece(const std::stop_token& stop) {
   const Clock::Steady before = clock_->Now();
-  Result<std::string_view> piece = stream_->Read(stop, before + (stall_timeout_ - waited_));
+  const Clock::Steady::duration patience = options_.list_stall_timeout;
+  Result<std::string_view> piece = stream_->Read(stop, before + (patience - waited_));
   waited_ += clock_->Now() - before;
   if (!piece) return piece;
   trickled_ += piece->size();
   if (trickled_ >= kProgressBytes) {
     waited_ = {};
     trickled_ = 0;
-  } else if (!piece->empty() && waited_ >= stall_timeout_) {
+  } else if (!piece->empty() && waited_ >= patience) {
     return MakeError(ErrorCode::kTimeout, "the list has stalled: {} bytes in {} s", trickled_,
                      std::chrono::duration_cast<std::chrono::seconds>(waited_).count());
   }
@@ -58,7 +63,8 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
                             protobuf_ ? proto_.Next() : json_.Next());
     if (step == ListSplitter::Step::kItem) {
       waited_ = {};
-      return protobuf_ ? Entry(proto_.item()) : Entry(json_.item());
+      if (protobuf_) return TakeProtobuf();
+      return Entry(json_.item());
     }
     LARDER_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(stop));
     if (piece.empty()) {
@@ -71,6 +77,28 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
       json_.Feed(piece);
     }
   }
+}
+
+Result<ListReader::Entry> ListReader::TakeProtobuf() {
+  if (wire_ == nullptr) {
+    LARDER_ASSIGN_OR_RETURN(const ItemHead head, ParseItemHead(proto_.item()));
+    return Entry(head);
+  }
+  const TypeMeta wanted{options_.resource.ApiVersion(), options_.resource.kind};
+  const TypeMeta type = proto_.head().ItemType({});
+  if (type.kind != wanted.kind || type.api_version != wanted.api_version) {
+    return MakeError(ErrorCode::kProtocol, "asked for a list of {} {}, the server sent {} {}",
+                     wanted.api_version, wanted.kind, proto_.head().api_version,
+                     proto_.head().kind);
+  }
+  converted_.clear();
+  LARDER_RETURN_IF_ERROR(WireToJson(*wire_, wanted, proto_.item(), converted_));
+  // Messages hold JSON of their own, which nobody has looked at yet.
+  if (converted_.size() > options_.max_event_bytes ||
+      !IsOneJsonContainer(converted_, options_.max_json_depth)) {
+    return MakeError(ErrorCode::kProtocol, "a protobuf item makes no usable JSON");
+  }
+  return Entry(std::string_view(converted_));
 }
 
 }  // namespace larder

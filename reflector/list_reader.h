@@ -1,11 +1,11 @@
-// Reads one LIST answer as it arrives, entry by entry, in whichever form the server chose: JSON or
-// protobuf metadata.
+// Reads one LIST answer as it arrives, entry by entry, in whichever form the server chose: JSON,
+// protobuf objects (whose JSON is made here) or protobuf metadata.
 //
 // Memory is bounded by one piece of the body and one item. A list that stalls (no item and less
 // than 16 KiB in list_stall_timeout) is kTimeout; the time that the caller takes between calls does
 // not count.
 //
-//   auto reader = ListReader::Open(transport, request, options, clock, recorder, stop);
+//   auto reader = ListReader::Open(transport, request, options, clock, recorder, nullptr, stop);
 //   for (;;) {
 //     LARDER_ASSIGN_OR_RETURN(std::optional<ListReader::Entry> entry, (*reader)->Next(stop));
 //     if (!entry) break;   // the list is whole: (*reader)->head()
@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -24,6 +25,7 @@
 #include "reflector/proto_list_splitter.h"
 #include "reflector/recorder.h"
 #include "reflector/reflector_options.h"
+#include "schema/wire_schema.h"
 
 namespace larder {
 
@@ -32,24 +34,30 @@ class ListReader {
   // An item's JSON, or what protobuf metadata told of it.
   using Entry = std::variant<std::string_view, ItemHead>;
 
+  // `wire`: what protobuf items are; null: metadata of any kind.
   static Result<std::unique_ptr<ListReader>> Open(HttpTransport& transport, const Request& request,
                                                   const ReflectorOptions& options, Clock* clock,
-                                                  Recorder& recorder, const std::stop_token& stop);
+                                                  Recorder& recorder, const WireMessage* wire,
+                                                  const std::stop_token& stop);
 
   // The next entry; nullopt once the list is whole.
   Result<std::optional<Entry>> Next(const std::stop_token& stop);
   const ListHead& head() const { return protobuf_ ? proto_.head() : json_.head(); }
+  bool protobuf() const { return protobuf_; }
 
  private:
   ListReader(std::unique_ptr<BodyStream> stream, bool protobuf, const ReflectorOptions& options,
-             Clock* clock, Recorder& recorder);
+             Clock* clock, Recorder& recorder, const WireMessage* wire);
   Result<std::string_view> ReadPiece(const std::stop_token& stop);
+  Result<Entry> TakeProtobuf();
 
   const std::unique_ptr<BodyStream> stream_;
   const bool protobuf_;
   Clock* const clock_;
-  const Clock::Steady::duration stall_timeout_;
+  const ReflectorOptions& options_;
   Recorder& recorder_;
+  const WireMessage* const wire_;
+  std::string converted_;
   ListSplitter json_;
   ProtoListSplitter proto_;
   uint64_t wire_bytes_ = 0;

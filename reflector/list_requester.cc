@@ -1,6 +1,7 @@
 #include "reflector/list_requester.h"
 
 #include <simdjson.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -65,13 +66,39 @@ Result<ListHead> SplitList(
 }
 
 Result<ListRequester::Outcome> ListRequester::Full(const Job& job, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const auto reader, Open(requests_.List(job.version), stop));
+  return InReadableForm(&ListRequester::ReadFull, job, stop);
+}
+
+Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::stop_token& stop) {
+  return InReadableForm(&ListRequester::ReadPages, job, stop);
+}
+
+Result<ListRequester::Outcome> ListRequester::InReadableForm(Read read, const Job& job,
+                                                             const std::stop_token& stop) {
+  protobuf_unreadable_ = false;
+  Result<Outcome> outcome = (this->*read)(job, stop);
+  if (outcome || !protobuf_unreadable_) return outcome;
+  spdlog::warn("{}: the server's protobuf cannot be read ({}), asking for JSON from now on",
+               options_.name, outcome.error().ToString());
+  wire_ = nullptr;
+  return (this->*read)(job, stop);
+}
+
+Requests::Form ListRequester::ListForm() const {
+  return wire_ != nullptr ? Requests::Form::kProtobuf : Requests::Form::kJson;
+}
+
+Result<ListRequester::Outcome> ListRequester::ReadFull(const Job& job,
+                                                       const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const auto reader,
+                          Open(requests_.List(job.version, ListForm()), wire_, stop));
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
   LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
   return Finish(job, reader->head());
 }
 
-Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::stop_token& stop) {
+Result<ListRequester::Outcome> ListRequester::ReadPages(const Job& job,
+                                                        const std::stop_token& stop) {
   ListHead first;
   std::string token;
   bool begun = false;
@@ -79,7 +106,8 @@ Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::s
     // An expired token is kGone here. The server offers another one with it, for a remainder that
     // does not belong to the pages before: a cache must not use that, so the list is begun again by
     // the caller.
-    LARDER_ASSIGN_OR_RETURN(const auto reader, Open(requests_.Page(job.version, token), stop));
+    LARDER_ASSIGN_OR_RETURN(const auto reader,
+                            Open(requests_.Page(job.version, token, ListForm()), wire_, stop));
     if (!std::exchange(begun, true)) LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
     LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
     if (token.empty()) first = reader->head();
@@ -94,7 +122,7 @@ Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::s
 
 Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
                                                            const std::stop_token& stop) {
-  auto reader = Open(requests_.ListMetadata(job.version), stop);
+  auto reader = Open(requests_.ListMetadata(job.version), nullptr, stop);
   if (!reader && reader.error().code == ErrorCode::kUnsupported) return Outcome{End::kTooMuch, {}};
   if (!reader) return tl::unexpected(std::move(reader).error());
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
@@ -117,14 +145,24 @@ Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
 }
 
 Result<std::unique_ptr<ListReader>> ListRequester::Open(const Request& request,
+                                                        const WireMessage* wire,
                                                         const std::stop_token& stop) {
   in_body_ = false;
-  auto reader = ListReader::Open(transport_, request, options_, clock_, recorder_, stop);
+  auto reader = ListReader::Open(transport_, request, options_, clock_, recorder_, wire, stop);
   in_body_ = reader.has_value();
   return reader;
 }
 
 Result<void> ListRequester::ReadItems(ListReader& reader, const std::stop_token& stop) {
+  Result<void> read = ReadEach(reader, stop);
+  if (!read && reader.protobuf() && wire_ != nullptr) {
+    const ErrorCode code = read.error().code;
+    protobuf_unreadable_ = code == ErrorCode::kUnsupported || code == ErrorCode::kProtocol;
+  }
+  return read;
+}
+
+Result<void> ListRequester::ReadEach(ListReader& reader, const std::stop_token& stop) {
   for (;;) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
     if (!entry) return {};

@@ -25,6 +25,7 @@
 #include "reflector/requests.h"
 #include "reflector/shard_selector.h"
 #include "reflector/target.h"
+#include "schema/wire_schema.h"
 
 namespace larder {
 
@@ -57,7 +58,10 @@ class ListRequester {
         target_(*target),
         recorder_(*recorder),
         requests_(*requests),
-        shard_(*shard) {}
+        shard_(*shard),
+        wire_(options.protobuf_lists && !options.metadata_only
+                  ? WireSchema::BuiltIn().Find(DefaultType())
+                  : nullptr) {}
 
   Result<Outcome> Full(const Job& job, const std::stop_token& stop);
   Result<Outcome> Paged(const Job& job, const std::stop_token& stop);
@@ -78,8 +82,17 @@ class ListRequester {
     bool too_much = false;
   };
 
-  Result<std::unique_ptr<ListReader>> Open(const Request& request, const std::stop_token& stop);
+  using Read = Result<Outcome> (ListRequester::*)(const Job& job, const std::stop_token& stop);
+
+  // Calls `read`, and once more where it turns out that this server's protobuf cannot be read.
+  Result<Outcome> InReadableForm(Read read, const Job& job, const std::stop_token& stop);
+  Result<Outcome> ReadFull(const Job& job, const std::stop_token& stop);
+  Result<Outcome> ReadPages(const Job& job, const std::stop_token& stop);
+  Requests::Form ListForm() const;
+  Result<std::unique_ptr<ListReader>> Open(const Request& request, const WireMessage* wire,
+                                           const std::stop_token& stop);
   Result<void> ReadItems(ListReader& reader, const std::stop_token& stop);
+  Result<void> ReadEach(ListReader& reader, const std::stop_token& stop);
   Result<void> TakeItem(std::string_view json, const ListHead& head);
   Result<Compared> Compare(ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
@@ -97,6 +110,8 @@ class ListRequester {
   const Requests& requests_;
   const ShardSelector& shard_;
   bool in_body_ = false;
+  const WireMessage* wire_;           // null: lists are JSON
+  bool protobuf_unreadable_ = false;  // said by the list that was read last
 };
 
 // Splits a list answer that is in memory as a whole; visit(item) for each.

@@ -1,7 +1,8 @@
 #include "reflector/proto_list_splitter.h"
 
 #include <algorithm>
-#include <optional>
+
+#include "schema/wire_format.h"
 
 namespace larder {
 namespace {
@@ -10,14 +11,11 @@ constexpr std::string_view kMagic("k8s\0", 4);
 constexpr size_t kKeptBytes = size_t{1} << 20;
 constexpr size_t kMaxHeadBytes = size_t{1} << 20;
 
-// Protobuf's wire types.
-constexpr uint32_t kWireVarint = 0;
-constexpr uint32_t kWireFixed64 = 1;
-constexpr uint32_t kWireBytes = 2;
-constexpr uint32_t kWireFixed32 = 5;
-
 // Field numbers, from Kubernetes' generated.proto files.
+constexpr uint32_t kUnknownType = 1;
 constexpr uint32_t kUnknownRaw = 2;
+constexpr uint32_t kTypeVersion = 1;
+constexpr uint32_t kTypeKind = 2;
 constexpr uint32_t kListMeta = 1;
 constexpr uint32_t kListItems = 2;
 constexpr uint32_t kListMetaVersion = 2;
@@ -34,72 +32,40 @@ tl::unexpected<Error> Malformed(std::string_view what) {
   return MakeError(ErrorCode::kProtocol, "the protobuf list is malformed: {}", what);
 }
 
-// Reads the fields of a message that is there as a whole.
-class MessageReader {
- public:
-  explicit MessageReader(std::string_view bytes) : rest_(bytes) {}
-
-  // The next field: its number, and its bytes where it is length-delimited. False at the end.
-  Result<bool> Next() {
-    if (rest_.empty()) return false;
-    LARDER_ASSIGN_OR_RETURN(const uint64_t tag, Varint());
-    number_ = static_cast<uint32_t>(tag >> 3);
-    bytes_ = {};
-    switch (tag & 7) {
-      case kWireVarint:
-        LARDER_RETURN_IF_ERROR(Varint());
-        return true;
-      case kWireFixed64:
-        return Take(8);
-      case kWireFixed32:
-        return Take(4);
-      case kWireBytes: {
-        LARDER_ASSIGN_OR_RETURN(const uint64_t length, Varint());
-        return Take(length);
-      }
-      default:
-        return Malformed("unknown wire type");
-    }
-  }
-
-  uint32_t number() const { return number_; }
-  std::string_view bytes() const { return bytes_; }
-
- private:
-  Result<uint64_t> Varint() {
-    uint64_t value = 0;
-    for (uint32_t shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    return Malformed("a number does not end");
-  }
-  Result<bool> Take(uint64_t length) {
-    if (length > rest_.size()) return Malformed("a field overruns its message");
-    bytes_ = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    return true;
-  }
-
-  std::string_view rest_;
-  uint32_t number_ = 0;
-  std::string_view bytes_;
-};
-
 // Calls visit(number, bytes) for each field.
 template <typename Visit>
 Result<void> ForEachField(std::string_view message, const Visit& visit) {
-  MessageReader reader(message);
-  for (;;) {
-    LARDER_ASSIGN_OR_RETURN(const bool more, reader.Next());
-    if (!more) return {};
-    LARDER_RETURN_IF_ERROR(visit(reader.number(), reader.bytes()));
+  WireFields fields(message);
+  while (fields.Next()) {
+    LARDER_RETURN_IF_ERROR(visit(fields.number(), fields.bytes()));
   }
+  if (fields.malformed() != nullptr) return Malformed(fields.malformed());
+  return {};
 }
 
-Result<ItemHead> ParseItem(std::string_view message) {
+Result<void> ParseListMeta(std::string_view message, ListHead& head) {
+  auto shard = [&](uint32_t number, std::string_view bytes) -> Result<void> {
+    if (number == kShardInfoSelector) head.shard_selector = bytes;
+    return {};
+  };
+  return ForEachField(message, [&](uint32_t number, std::string_view bytes) -> Result<void> {
+    if (number == kListMetaVersion) head.resource_version = bytes;
+    if (number == kListMetaContinue) head.continue_token = bytes;
+    return number == kListMetaShardInfo ? ForEachField(bytes, shard) : Result<void>();
+  });
+}
+
+Result<void> ParseType(std::string_view message, ListHead& head) {
+  return ForEachField(message, [&](uint32_t number, std::string_view bytes) -> Result<void> {
+    if (number == kTypeVersion) head.api_version = bytes;
+    if (number == kTypeKind) head.kind = bytes;
+    return {};
+  });
+}
+
+}  // namespace
+
+Result<ItemHead> ParseItemHead(std::string_view message) {
   ItemHead head;
   auto meta = [&](uint32_t number, std::string_view bytes) -> Result<void> {
     if (number == kMetaName) head.name = bytes;
@@ -117,20 +83,6 @@ Result<ItemHead> ParseItem(std::string_view message) {
   }
   return head;
 }
-
-Result<void> ParseListMeta(std::string_view message, ListHead& head) {
-  auto shard = [&](uint32_t number, std::string_view bytes) -> Result<void> {
-    if (number == kShardInfoSelector) head.shard_selector = bytes;
-    return {};
-  };
-  return ForEachField(message, [&](uint32_t number, std::string_view bytes) -> Result<void> {
-    if (number == kListMetaVersion) head.resource_version = bytes;
-    if (number == kListMetaContinue) head.continue_token = bytes;
-    return number == kListMetaShardInfo ? ForEachField(bytes, shard) : Result<void>();
-  });
-}
-
-}  // namespace
 
 Result<ProtoListSplitter::Step> ProtoListSplitter::Next() {
   if (carry_given_) {
@@ -180,17 +132,17 @@ Result<void> ProtoListSplitter::TakeVarintByte(uint8_t byte) {
 
 Result<void> ProtoListSplitter::BeginField(uint64_t tag) {
   field_ = static_cast<uint32_t>(tag >> 3);
-  switch (tag & 7) {
-    case kWireVarint:
+  switch (static_cast<WireType>(tag & 7)) {
+    case WireType::kVarint:
       place_ = Place::kVarint;
       return {};
-    case kWireBytes:
+    case WireType::kBytes:
       place_ = Place::kLength;
       return {};
-    case kWireFixed64:
+    case WireType::kFixed64:
       field_left_ = 8;
       break;
-    case kWireFixed32:
+    case WireType::kFixed32:
       field_left_ = 4;
       break;
     default:
@@ -212,19 +164,25 @@ Result<void> ProtoListSplitter::BeginPayload(uint64_t length) {
   }
   if (in_list_ && length > list_left_) return Malformed("a field overruns the list");
   field_left_ = length;
-  const bool wanted = in_list_ && (field_ == kListMeta || field_ == kListItems);
+  const bool wanted =
+      in_list_ ? field_ == kListMeta || field_ == kListItems : field_ == kUnknownType;
   if (!wanted) {
     place_ = Place::kSkip;
     if (length == 0) EndField();
     return {};
   }
-  const size_t limit = field_ == kListMeta ? kMaxHeadBytes : max_item_bytes_;
+  const bool item = in_list_ && field_ == kListItems;
+  const size_t limit = item ? max_item_bytes_ : kMaxHeadBytes;
   if (length > limit) {
     return MakeError(ErrorCode::kProtocol,
                      "an item of the list has {} bytes, {} are allowed (max_event_bytes)", length,
                      limit);
   }
-  if (length == 0) return Malformed("an empty item");
+  if (length == 0 && item) return Malformed("an empty item");
+  if (length == 0) {
+    EndField();
+    return {};
+  }
   place_ = Place::kPayload;
   return {};
 }
@@ -241,16 +199,17 @@ Result<bool> ProtoListSplitter::TakePayload() {
   }
   if (field_left_ != 0) return false;
   carry_given_ = !carry_.empty();
-  const uint32_t field = field_;
+  const bool beside_list = !in_list_;
+  const bool is_item = in_list_ && field_ == kListItems;
   EndField();
-  if (field == kListMeta) {
-    LARDER_RETURN_IF_ERROR(ParseListMeta(part, head_));
-    carry_.clear();
-    carry_given_ = false;
-    return false;
+  if (is_item) {
+    item_ = part;
+    return true;
   }
-  LARDER_ASSIGN_OR_RETURN(item_, ParseItem(part));
-  return true;
+  LARDER_RETURN_IF_ERROR(beside_list ? ParseType(part, head_) : ParseListMeta(part, head_));
+  carry_.clear();
+  carry_given_ = false;
+  return false;
 }
 
 void ProtoListSplitter::Count(size_t bytes) {

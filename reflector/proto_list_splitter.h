@@ -1,10 +1,8 @@
-// Reads a PartialObjectMetadataList in Kubernetes' protobuf form, arriving in pieces of any size,
-// item by item.
+// Cuts a list in Kubernetes' protobuf form, arriving in pieces of any size, into its items.
 //
-// The body is the magic `k8s\0`, then a runtime.Unknown whose field 2 is the list: ListMeta = 1,
-// items = 2. Of an item only what decides whether the stored object is still the same is read:
-// name, namespace, uid, resourceVersion. Nothing but the current item is held, at most
-// `max_item_bytes` of it; fields that are not known are skipped.
+// The body is the magic `k8s\0`, then a runtime.Unknown whose field 1 is the list's type and field
+// 2 the list: ListMeta = 1, items = 2. Nothing but the current item is held, at most
+// `max_item_bytes` of it; what stands beside the items and is not known is skipped.
 //
 // Errors are kProtocol: a wrong magic, a field that overruns its message, a cut-off body, an item
 // that is too large.
@@ -34,6 +32,9 @@ struct ItemHead {
   std::string_view resource_version;
 };
 
+// Of any object's message: its metadata stands in field 1.
+Result<ItemHead> ParseItemHead(std::string_view message);
+
 class ProtoListSplitter {
  public:
   using Step = ListSplitter::Step;
@@ -44,10 +45,10 @@ class ProtoListSplitter {
   void Feed(std::string_view piece) { rest_ = piece; }
   // kItem or kNeedMore: the end of the message is the end of the body.
   Result<Step> Next();
-  const ItemHead& item() const { return item_; }
+  std::string_view item() const { return item_; }
   Result<void> Finish() const;
 
-  // Only the version, the continue token and the shard are filled in.
+  // Its type is there before the first item, the rest where the server put it.
   const ListHead& head() const { return head_; }
 
  private:
@@ -57,7 +58,7 @@ class ProtoListSplitter {
     kVarint,   // the value of a varint field that nobody wants
     kLength,   // of a length-delimited field
     kSkip,     // inside a field that nobody wants
-    kPayload,  // inside ListMeta or an item
+    kPayload,  // inside the type, ListMeta or an item
   };
 
   Result<void> TakeVarintByte(uint8_t byte);
@@ -80,7 +81,7 @@ class ProtoListSplitter {
   uint64_t field_left_ = 0;  // bytes of the current field not read yet
   std::string carry_;
   bool carry_given_ = false;
-  ItemHead item_;
+  std::string_view item_;
   ListHead head_;
 };
 

@@ -155,7 +155,7 @@ Result<std::string> ReflectorMachine::VersionOf(const Request& request) {
   // A server that does not know limit=1 sends the whole list, perhaps more than fits in memory; its
   // version stands at the beginning.
   LARDER_ASSIGN_OR_RETURN(const auto reader, ListReader::Open(transport_, request, options_, clock_,
-                                                              recorder_, token_));
+                                                              recorder_, nullptr, token_));
   for (bool more = true; more && reader->head().resource_version.empty();) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader->Next(token_));
     more = entry.has_value();

@@ -46,6 +46,10 @@ struct ReflectorOptions {
   // Cheaper for the server, but it may show an older state than one that was seen before.
   bool first_list_from_cache = false;
   size_t page_size = 500;
+  // Lists of built-in kinds are asked for as protobuf: half the server's work of JSON. What reaches
+  // the target is the same JSON. A server whose protobuf holds a field that this build does not
+  // know is asked for JSON from then on.
+  bool protobuf_lists = true;
   // Shared by reflectors that should not all list at once; null: lists at once. Must outlive them.
   ListGate* list_gate = nullptr;
 

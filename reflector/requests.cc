@@ -4,6 +4,7 @@ namespace larder {
 namespace {
 
 constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
 constexpr std::string_view kPartial =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 constexpr std::string_view kPartialList =
@@ -33,21 +34,22 @@ std::string Requests::ObjectAccept() const {
   return std::string(options_.metadata_only ? kPartial : kJson);
 }
 
-std::string Requests::ListAccept() const {
+std::string Requests::ListAccept(Form form) const {
+  if (form == Form::kProtobuf) return fmt::format("{},{}", kProtobuf, kJson);
   return std::string(options_.metadata_only ? kPartialList : kJson);
 }
 
-Request Requests::List(std::string_view version) const {
+Request Requests::List(std::string_view version, Form form) const {
   Request request = Base();
-  request.accept = ListAccept();
+  request.accept = ListAccept(form);
   AddSelectors(request);
   if (!version.empty()) request.query.emplace_back("resourceVersion", version);
   return request;
 }
 
-Request Requests::Page(std::string_view version, std::string_view continue_token) const {
+Request Requests::Page(std::string_view version, std::string_view continue_token, Form form) const {
   Request request = Base();
-  request.accept = ListAccept();
+  request.accept = ListAccept(form);
   AddSelectors(request);
   request.query.emplace_back("limit", std::to_string(options_.page_size));
   if (!continue_token.empty()) {
@@ -110,7 +112,7 @@ Request Requests::ForObject(const ObjectKey& key) const {
     return request;
   }
   request.path = options_.resource.Path(key.ns);
-  request.accept = ListAccept();
+  request.accept = ListAccept(Form::kJson);
   std::string fields = "metadata.name=" + key.name;
   if (!options_.field_selector.empty()) fields += "," + options_.field_selector;
   if (!options_.label_selector.empty()) {

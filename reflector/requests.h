@@ -20,10 +20,13 @@ class Requests {
  public:
   Requests(const ReflectorOptions& options, uint64_t seed) : options_(options), random_(seed) {}
 
+  enum class Form { kJson, kProtobuf };  // protobuf where the server can, JSON where it cannot
+
   // Everything, in one answer. `version` empty: the newest state; else a state that is not older.
-  Request List(std::string_view version) const;
+  Request List(std::string_view version, Form form = Form::kJson) const;
   // One page. The continue token carries the version, so nothing else may be sent beside it.
-  Request Page(std::string_view version, std::string_view continue_token) const;
+  Request Page(std::string_view version, std::string_view continue_token,
+               Form form = Form::kJson) const;
   // Only metadata, as protobuf where the server can, as JSON where it cannot.
   Request ListMetadata(std::string_view version) const;
   // The collection's current version: one object at most.
@@ -42,7 +45,7 @@ class Requests {
   Request Base() const;
   void AddSelectors(Request& request) const;
   std::string ObjectAccept() const;
-  std::string ListAccept() const;
+  std::string ListAccept(Form form) const;
 
   const ReflectorOptions& options_;
   std::mt19937_64 random_;

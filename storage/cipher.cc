@@ -14,6 +14,8 @@
 #include <iterator>
 #include <memory>
 
+#include "base/base64.h"
+
 namespace larder {
 namespace {
 
@@ -30,17 +32,6 @@ unsigned char* Bytes(std::string& text) { return reinterpret_cast<unsigned char*
 
 tl::unexpected<Error> OpenSslFailed(std::string_view what) {
   return MakeError(ErrorCode::kInternal, "OpenSSL: {} failed", what);
-}
-
-std::string DecodeBase64(const std::string& line) {
-  std::string out(line.size(), '\0');
-  const int size =
-      EVP_DecodeBlock(Bytes(out), Bytes(std::string_view(line)), static_cast<int>(line.size()));
-  if (size < 0) return {};
-  size_t padding = 0;
-  for (auto it = line.rbegin(); it != line.rend() && *it == '='; ++it) ++padding;
-  out.resize(static_cast<size_t>(size) - padding);
-  return out;
 }
 
 }  // namespace
@@ -97,14 +88,14 @@ Result<Cipher> Cipher::FromText(std::string_view text, std::string_view where) {
     ++number;
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
     if (line.empty() || line[0] == '#') continue;
-    std::string key = DecodeBase64(line);
-    if (key.size() != kKeyBytes) {
+    Result<std::string> key = DecodeBase64(line);
+    if (!key || key->size() != kKeyBytes) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "{}: line {} is not 32 bytes in base64; make one with: "
                        "openssl rand -base64 32",
                        where, number);
     }
-    keys.push_back(std::move(key));
+    keys.push_back(*std::move(key));
   }
   if (keys.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -17,8 +17,9 @@ constexpr size_t kMaxItem = 1 << 16;
 std::string ItemText(const larder::ListSplitter& splitter) { return std::string(splitter.item()); }
 
 std::string ItemText(const larder::ProtoListSplitter& splitter) {
-  const larder::ItemHead& item = splitter.item();
-  return fmt::format("{}|{}|{}|{}", item.ns, item.name, item.uid, item.resource_version);
+  const auto item = larder::ParseItemHead(splitter.item());
+  if (!item) return item.error().message;
+  return fmt::format("{}|{}|{}|{}", item->ns, item->name, item->uid, item->resource_version);
 }
 
 // The items, then the version and how it ended.

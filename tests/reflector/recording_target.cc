@@ -39,6 +39,7 @@ Result<void> RecordingTarget::ListItem(ObjectPtr object) {
   LARDER_RETURN_IF_ERROR(Note(fmt::format("Item {}@{}", key, object->resource_version())));
   seen_.insert(key);
   objects[key] = {std::string(object->uid()), std::string(object->resource_version())};
+  items.push_back(std::move(object));
   return {};
 }
 

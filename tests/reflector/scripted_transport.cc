@@ -218,7 +218,7 @@ std::string Shorthand(const Request& request) {
   if (!QueryValue(request, "watch").empty()) return with("W", version);
   if (QueryValue(request, "limit") == "1") return "V";
   if (!QueryValue(request, "limit").empty()) return with("P", QueryValue(request, "continue"));
-  if (request.accept.find("protobuf") != std::string::npos) return with("D", version);
+  if (request.accept.find("protobuf;as=Partial") != std::string::npos) return with("D", version);
   std::string ns;
   if (const size_t at = request.path.find("/namespaces/"); at != std::string::npos) {
     const size_t begin = at + 12;

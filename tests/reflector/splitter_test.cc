@@ -79,7 +79,7 @@ Result<Split> SplitProto(const std::vector<std::string>& pieces, size_t max = kM
     for (;;) {
       LARDER_ASSIGN_OR_RETURN(const ListSplitter::Step step, splitter.Next());
       if (step != ListSplitter::Step::kItem) break;
-      const ItemHead& item = splitter.item();
+      LARDER_ASSIGN_OR_RETURN(const ItemHead item, ParseItemHead(splitter.item()));
       split.items.push_back(
           fmt::format("{}/{} {} {}", item.ns, item.name, item.uid, item.resource_version));
     }
@@ -192,6 +192,7 @@ TEST(ProtoListSplitter, FindsTheItemsAtEverySplit) {
     ASSERT_TRUE(list.has_value()) << split << ": " << list.error().ToString();
     EXPECT_THAT(list->items, ElementsAre("x/a uid-a 5", "x/b uid-b 6")) << split;
     EXPECT_EQ(list->head.resource_version, "9");
+    EXPECT_EQ(list->head.kind, "PartialObjectMetadataList");
   }
 }
 

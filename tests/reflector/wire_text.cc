@@ -78,16 +78,42 @@ std::string NamespaceJson(std::string_view uid) {
       uid);
 }
 
-std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods) {
-  std::string list = Field(1, Field(1, "") + Field(2, version) + Field(3, ""));
-  for (const TestPod& pod : pods) {
-    const std::string meta = Field(1, pod.name) + Field(2, "") + Field(3, pod.ns) +
-                             Field(5, pod.Uid()) + Field(6, pod.version) + Varint(7 << 3) +
-                             Varint(300) + Field(11, Field(1, "app") + Field(2, "web"));
-    list += Field(2, Field(1, meta));
-  }
-  const std::string type = Field(1, "meta.k8s.io/v1") + Field(2, "PartialObjectMetadataList");
+namespace {
+
+std::string MetadataMessage(const TestPod& pod) {
+  return Field(1, pod.name) + Field(2, "") + Field(3, pod.ns) + Field(5, pod.Uid()) +
+         Field(6, pod.version);
+}
+
+std::string ListMeta(std::string_view version, std::string_view continue_token) {
+  return Field(1, Field(1, "") + Field(2, version) + Field(3, continue_token));
+}
+
+std::string Answer(std::string_view api_version, std::string_view kind, std::string_view list) {
+  const std::string type = Field(1, api_version) + Field(2, kind);
   return std::string("k8s\0", 4) + Field(1, type) + Field(2, list) + Field(3, "") + Field(4, "");
+}
+
+}  // namespace
+
+std::string ProtobufField(uint32_t number, std::string_view bytes) { return Field(number, bytes); }
+
+std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods) {
+  std::string list = ListMeta(version, {});
+  for (const TestPod& pod : pods) {
+    list += Field(2, Field(1, MetadataMessage(pod) + Varint(7 << 3) + Varint(300) +
+                                  Field(11, Field(1, "app") + Field(2, "web"))));
+  }
+  return Answer("meta.k8s.io/v1", "PartialObjectMetadataList", list);
+}
+
+std::string PodListProtobuf(std::string_view version, const std::vector<TestPod>& pods,
+                            std::string_view more, std::string_view continue_token) {
+  std::string list = ListMeta(version, continue_token);
+  for (const TestPod& pod : pods) {
+    list += Field(2, Field(1, MetadataMessage(pod)) + std::string(more));
+  }
+  return Answer("v1", "PodList", list);
 }
 
 }  // namespace larder

@@ -1,0 +1,20 @@
+// An object in protobuf, of the kind that the first byte picks. What comes out must be JSON.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "schema/object.h"
+#include "schema/wire_to_json.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  static const std::vector<larder::TypeMeta> kinds = larder::WireSchema::BuiltIn().Kinds();
+  const larder::TypeMeta& type = kinds[data[0] % kinds.size()];
+  const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
+  std::string json;
+  if (!larder::WireToJson(*larder::WireSchema::BuiltIn().Find(type), type, bytes, json)) return 0;
+  if (json.front() != '{' || json.back() != '}') std::abort();
+  (void)larder::Object::Parse(json, type);
+  return 0;
+}

@@ -1,0 +1,121 @@
+// Protobuf to JSON, against what Kubernetes' own encoders write (wire_objects.txt, by kube/wire).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "base/base64.h"
+#include "schema/wire_to_json.h"
+
+namespace larder {
+namespace {
+
+using testing::HasSubstr;
+
+struct Sample {
+  TypeMeta type;
+  std::string bytes;
+  std::string json;
+};
+
+std::vector<Sample> Samples() {
+  std::vector<Sample> samples;
+  std::ifstream file(LARDER_WIRE_OBJECTS);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Sample sample;
+    std::string base64;
+    words >> sample.type.api_version >> sample.type.kind >> base64;
+    sample.bytes = DecodeBase64(base64).value();
+    sample.json = line.substr(line.find(" {") + 1);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+Result<std::string> Convert(const TypeMeta& type, std::string_view bytes) {
+  std::string json;
+  const WireMessage* message = WireSchema::BuiltIn().Find(type);
+  if (message == nullptr) return MakeError(ErrorCode::kNotFound, "{} is not built in", type.kind);
+  LARDER_RETURN_IF_ERROR(WireToJson(*message, type, bytes, json));
+  return json;
+}
+
+TEST(WireToJson, WritesWhatTheServerWrites) {
+  const std::vector<Sample> samples = Samples();
+  std::set<std::string> kinds;
+  for (const Sample& sample : samples) {
+    SCOPED_TRACE(sample.type.kind);
+    const Result<std::string> json = Convert(sample.type, sample.bytes);
+    ASSERT_TRUE(json.has_value()) << json.error().ToString();
+    EXPECT_EQ(*json, sample.json);
+    kinds.insert(sample.type.api_version + sample.type.kind);
+  }
+  EXPECT_EQ(kinds.size(), WireSchema::BuiltIn().Kinds().size());
+}
+
+TEST(WireToJson, DamagedBytesAreAnErrorOrAnotherObject) {
+  for (const Sample& sample : Samples()) {
+    if (sample.bytes.size() > 20'000) continue;
+    for (size_t i = 0; i < sample.bytes.size(); i += 1 + i / 64) {
+      std::string damaged = sample.bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ 0x15);
+      (void)Convert(sample.type, damaged);  // any outcome but a crash or an overrun
+      if (const auto cut = Convert(sample.type, sample.bytes.substr(0, i)); cut.has_value()) {
+        EXPECT_LE(cut->size(), sample.json.size());
+      }
+    }
+  }
+}
+
+TEST(WireToJson, AFieldThatIsNotKnownIsAnError) {
+  const std::string newer = std::string("\xfa\x06\x01x", 4);  // field 111
+  const auto json = Convert({"v1", "Pod"}, newer);
+  ASSERT_FALSE(json.has_value());
+  EXPECT_EQ(json.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(json.error().message, HasSubstr("field 111 of core/v1.Pod"));
+}
+
+TEST(WireToJson, MapsAreSortedAndListsMayBeScattered) {
+  const auto schema = WireSchema::Parse(R"(kind v1 Thing m.Thing
+message m.Thing
+  1 pairs map:string omitempty
+  2 words []string omitempty
+  3 numbers []int
+)");
+  ASSERT_TRUE(schema.has_value());
+  const TypeMeta type{"v1", "Thing"};
+  const auto field = [](char tag, const std::string& bytes) {
+    return std::string{tag, static_cast<char>(bytes.size())} + bytes;
+  };
+  const auto pair = [&](const std::string& key, const std::string& value) {
+    return field('\x0a', field('\x0a', key) + field('\x12', value));
+  };
+  const std::string bytes = pair("b", "1") + field('\x12', "x") + pair("a", "2") +
+                            field('\x12', "y") + field('\x1a', "\x01\x02") + "\x18\x03";
+  std::string json;
+  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, json).has_value());
+  EXPECT_EQ(json, R"({"kind":"Thing","apiVersion":"v1","pairs":{"a":"2","b":"1"},)"
+                  R"("words":["x","y"],"numbers":[1,2,3]})");
+}
+
+TEST(WireSchema, SaysWhichLineIsWrong) {
+  for (const auto& [text, what] : std::vector<std::pair<const char*, const char*>>{
+           {"message m.A\n  x name string\n", "line 2: 'x': not a field's number"},
+           {"message m.A\n  1 name strin\n", "line 2: 'strin': not a type"},
+           {"message m.A\n  1 a string\n  1 b string\n", "line 3: '1': one field too many"},
+           {"message m.A\n  1 a string omitzero\n", "line 2: 'omitzero': not known"},
+           {"message m.A\n  1 - string\n", "line 2: 'string': only a message"},
+           {"  1 a string\n", "line 1: '  1 a string': not understood"},
+           {"message m.A\nmessage m.A\n", "line 2: 'm.A': a second time"},
+           {"message m.A\n  1 b m.B\n", "no message m.B"}}) {
+    const auto schema = WireSchema::Parse(text);
+    ASSERT_FALSE(schema.has_value()) << text;
+    EXPECT_THAT(schema.error().message, HasSubstr(what));
+  }
+}
+
+}  // namespace
+}  // namespace larder
