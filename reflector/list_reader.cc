@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "reflector/answer.h"
-#include "reflector/json_span.h"
 #include "schema/wire_to_json.h"
 
 namespace larder {
@@ -64,7 +63,7 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
     if (step == ListSplitter::Step::kItem) {
       waited_ = {};
       if (protobuf_) return TakeProtobuf();
-      return Entry(json_.item());
+      return Entry(ItemText{json_.item()});
     }
     LARDER_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(stop));
     if (piece.empty()) {
@@ -91,14 +90,9 @@ Result<ListReader::Entry> ListReader::TakeProtobuf() {
                      wanted.api_version, wanted.kind, proto_.head().api_version,
                      proto_.head().kind);
   }
-  converted_.clear();
-  LARDER_RETURN_IF_ERROR(WireToJson(*wire_, wanted, proto_.item(), converted_));
-  // Messages hold JSON of their own, which nobody has looked at yet.
-  if (converted_.size() > options_.max_event_bytes ||
-      !IsOneJsonContainer(converted_, options_.max_json_depth)) {
-    return MakeError(ErrorCode::kProtocol, "a protobuf item makes no usable JSON");
-  }
-  return Entry(std::string_view(converted_));
+  LARDER_ASSIGN_OR_RETURN(const size_t head_bytes, WireToJson(*wire_, wanted, proto_.item(),
+                                                              options_.max_json_depth, converted_));
+  return Entry(ItemText{converted_, head_bytes});
 }
 
 }  // namespace larder

@@ -31,8 +31,12 @@ namespace larder {
 
 class ListReader {
  public:
+  struct ItemText {
+    std::string_view json;
+    size_t head_bytes = 0;  // of Object::FromHead; 0: this is the server's own text
+  };
   // An item's JSON, or what protobuf metadata told of it.
-  using Entry = std::variant<std::string_view, ItemHead>;
+  using Entry = std::variant<ItemText, ItemHead>;
 
   // `wire`: what protobuf items are; null: metadata of any kind.
   static Result<std::unique_ptr<ListReader>> Open(HttpTransport& transport, const Request& request,

@@ -166,17 +166,17 @@ Result<void> ListRequester::ReadEach(ListReader& reader, const std::stop_token& 
   for (;;) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
     if (!entry) return {};
-    const auto* json = std::get_if<std::string_view>(&*entry);
-    if (json == nullptr) {
+    const auto* item = std::get_if<ListReader::ItemText>(&*entry);
+    if (item == nullptr) {
       return MakeError(ErrorCode::kProtocol,
                        "the server answered a list with protobuf, JSON was asked for");
     }
-    LARDER_RETURN_IF_ERROR(TakeItem(*json, reader.head()));
+    LARDER_RETURN_IF_ERROR(TakeItem(*item, reader.head()));
   }
 }
 
-Result<void> ListRequester::TakeItem(std::string_view json, const ListHead& head) {
-  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, Parse(json, head.ItemType(DefaultType())));
+Result<void> ListRequester::TakeItem(const ListReader::ItemText& item, const ListHead& head) {
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, Parse(item, head.ItemType(DefaultType())));
   if (!shard_.Matches(object->ns(), object->uid())) return {};
   return target_.ListItem(std::move(object));
 }
@@ -191,13 +191,13 @@ Result<ListRequester::Compared> ListRequester::Compare(ListReader& reader,
       LARDER_RETURN_IF_ERROR(CompareOne(*item, compared));
       continue;
     }
-    const std::string_view json = std::get<std::string_view>(*entry);
+    const auto& text = std::get<ListReader::ItemText>(*entry);
     if (reader.head().kind != "PartialObjectMetadataList" || options_.metadata_only) {
       // These are the objects themselves: nothing is left to fetch.
-      LARDER_RETURN_IF_ERROR(TakeItem(json, reader.head()));
+      LARDER_RETURN_IF_ERROR(TakeItem(text, reader.head()));
       continue;
     }
-    LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, Object::Parse(json));
+    LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, Object::Parse(text.json));
     LARDER_RETURN_IF_ERROR(CompareOne(
         {object->ns(), object->name(), object->uid(), object->resource_version()}, compared));
   }
@@ -268,11 +268,11 @@ Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_
   if (requests_.ForObjectIsList()) {
     LARDER_RETURN_IF_ERROR(SplitList(
         response->body, options_, [&](std::string_view json, const ListHead& head) -> Result<void> {
-          LARDER_ASSIGN_OR_RETURN(object, Parse(json, head.ItemType(DefaultType())));
+          LARDER_ASSIGN_OR_RETURN(object, Parse({json}, head.ItemType(DefaultType())));
           return {};
         }));
   } else {
-    LARDER_ASSIGN_OR_RETURN(object, Parse(response->body, DefaultType()));
+    LARDER_ASSIGN_OR_RETURN(object, Parse({response->body}, DefaultType()));
   }
   if (object && object->key() != key) {
     return MakeError(ErrorCode::kProtocol, "asked for {}, the server sent {}", key.ToString(),
@@ -281,11 +281,12 @@ Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_
   return object;
 }
 
-Result<ObjectPtr> ListRequester::Parse(std::string_view json, const TypeMeta& fallback) {
+Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const TypeMeta& fallback) {
   const Clock::Steady before = clock_->Now();
-  Result<ObjectPtr> object = Object::Parse(json, fallback);
+  Result<ObjectPtr> object = item.head_bytes != 0 ? Object::FromHead(item.json, item.head_bytes)
+                                                  : Object::Parse(item.json, fallback);
   if (!object) {
-    object.error().message += NameForLog(json);
+    object.error().message += NameForLog(item.json);
     return object;
   }
   if (!IsVersion((*object)->resource_version())) {

@@ -72,7 +72,7 @@ class ListRequester {
   bool failed_in_body() const { return in_body_; }
 
   // Reads one object's text, timed and counted. Also for watch events.
-  Result<ObjectPtr> Parse(std::string_view json, const TypeMeta& fallback);
+  Result<ObjectPtr> Parse(const ListReader::ItemText& item, const TypeMeta& fallback);
   TypeMeta DefaultType() const { return {options_.resource.ApiVersion(), options_.resource.kind}; }
 
  private:
@@ -93,7 +93,7 @@ class ListRequester {
                                            const std::stop_token& stop);
   Result<void> ReadItems(ListReader& reader, const std::stop_token& stop);
   Result<void> ReadEach(ListReader& reader, const std::stop_token& stop);
-  Result<void> TakeItem(std::string_view json, const ListHead& head);
+  Result<void> TakeItem(const ListReader::ItemText& item, const ListHead& head);
   Result<Compared> Compare(ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
   // False: it would take too long.

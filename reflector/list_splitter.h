@@ -25,7 +25,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "reflector/json_span.h"
+#include "schema/json_span.h"
 #include "schema/object.h"
 
 namespace larder {

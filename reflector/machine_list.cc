@@ -222,7 +222,7 @@ Result<void> ReflectorMachine::TakeInitialEvent(const WatchEvent& event) {
     default:
       break;
   }
-  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse(event.object, lister_.DefaultType()));
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse({event.object}, lister_.DefaultType()));
   if (!shard_.Matches(object->ns(), object->uid())) return {};
   return target_.ListItem(std::move(object));
 }

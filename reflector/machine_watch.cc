@@ -116,7 +116,7 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view 
 }
 
 Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
-  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse(event.object, lister_.DefaultType()));
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse({event.object}, lister_.DefaultType()));
   const std::string version(object->resource_version());
   if (shard_.Matches(object->ns(), object->uid())) {
     LARDER_RETURN_IF_ERROR(target_.Event(ToEventType(event.type), std::move(object)));

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "client/transport.h"
-#include "reflector/json_span.h"
 #include "schema/json_parser.h"
+#include "schema/json_span.h"
 
 namespace larder {
 namespace {

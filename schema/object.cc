@@ -308,6 +308,21 @@ Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback)
   return FromParts(std::move(envelope), std::move(text));
 }
 
+Result<ObjectPtr> Object::FromHead(std::string_view json, size_t head_bytes) {
+  std::string head;
+  head.reserve(head_bytes + 1 + kJsonPadding);
+  head.append(json.substr(0, head_bytes));
+  head += '}';
+  head.append(kJsonPadding, '\0');
+  EnvelopeBuilder builder;
+  LARDER_ASSIGN_OR_RETURN(std::string envelope,
+                          builder.Read({head.data(), head_bytes + 1}, head.size(), {}));
+  std::string text;
+  text.reserve(json.size() + kJsonPadding);
+  text.append(json);
+  return FromParts(std::move(envelope), std::move(text));
+}
+
 Result<ObjectPtr> Object::FromJson(const Json& json) {
   return Parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

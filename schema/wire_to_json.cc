@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/base64.h"
+#include "schema/json_span.h"
 #include "schema/wire_format.h"
 
 namespace larder {
@@ -174,13 +175,23 @@ void AppendDateTime(int64_t seconds, std::string& out) {
   two(time.seconds().count());
 }
 
+// What a message holds of one field.
+struct Slot {
+  bool seen = false;
+  uint64_t number = 0;     // of a varint
+  std::string_view bytes;  // a value; of lists and maps everything from the first to the last
+};
+
 class Converter {
  public:
-  explicit Converter(std::string& out) : out_(out) {}
+  Converter(uint32_t max_depth, std::string& out)
+      : max_depth_(max_depth), out_(out), slots_(Scratch()) {
+    slots_.clear();
+  }
 
   // False: error() says why.
   bool Object(const WireMessage& message, const TypeMeta& type, std::string_view bytes) {
-    out_ += "{\"kind\":";
+    out_ = "{\"kind\":";
     AppendText(type.kind, out_);
     out_ += ",\"apiVersion\":";
     AppendText(type.api_version, out_);
@@ -188,14 +199,14 @@ class Converter {
     return Fields(message, bytes, 0) && Close();
   }
   const Error& error() const { return error_; }
+  // Where the first field of the object, its metadata, ends.
+  size_t head_bytes() const { return head_bytes_; }
 
  private:
-  // What a message holds of one field.
-  struct Slot {
-    bool seen = false;
-    uint64_t number = 0;     // of a varint
-    std::string_view bytes;  // a value; of lists and maps everything from the first to the last
-  };
+  static std::vector<Slot>& Scratch() {
+    static thread_local std::vector<Slot> slots;
+    return slots;
+  }
 
   bool Message(const WireMessage& message, std::string_view bytes, int depth) {
     if (depth > kMaxDepth) return Malformed("messages are nested too deep");
@@ -220,6 +231,7 @@ class Converter {
     for (size_t i = 0; i < message.fields.size(); ++i) {
       const Slot slot = slots_[base + i];  // a copy: slots_ grows below
       if (!Field(message.fields[i], slot, depth)) return false;
+      if (i == 0 && base == 0) head_bytes_ = out_.size() - 1;
     }
     slots_.resize(base);
     return true;
@@ -374,7 +386,7 @@ class Converter {
       case Type::kIntOrString:
         return IntOrString(slot.bytes);
       default:
-        return Raw(slot.bytes);
+        return Raw(slot.bytes, depth);
     }
   }
 
@@ -441,11 +453,15 @@ class Converter {
     return true;
   }
 
-  bool Raw(std::string_view bytes) {
+  bool Raw(std::string_view bytes, int depth) {
     const auto slots = Small(bytes, 1);
     if (!slots) return false;
     const std::string_view json = (*slots)[1].bytes;
     if (json.empty()) return Null();
+    const auto around = static_cast<uint32_t>(depth + 1);
+    if (around >= max_depth_ || !IsOneJsonContainer(json, max_depth_ - around)) {
+      return Malformed("JSON inside it is none, or is nested too deep");
+    }
     const auto as_it_is = [](char c) {
       return static_cast<uint8_t>(c) > 0x20 && c != '<' && c != '>' && c != '&' && c != '\xe2';
     };
@@ -474,18 +490,20 @@ class Converter {
     return false;
   }
 
+  const uint32_t max_depth_;
   std::string& out_;
-  std::vector<Slot> slots_;  // of the messages that are being written, the innermost last
+  size_t head_bytes_ = 0;
+  std::vector<Slot>& slots_;  // of the messages that are being written, the innermost last
   Error error_;
 };
 
 }  // namespace
 
-Result<void> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
-                        std::string& out) {
-  Converter converter(out);
+Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
+                          uint32_t max_depth, std::string& out) {
+  Converter converter(max_depth, out);
   if (!converter.Object(message, type, bytes)) return tl::unexpected(converter.error());
-  return {};
+  return converter.head_bytes();
 }
 
 }  // namespace larder

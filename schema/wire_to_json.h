@@ -5,9 +5,11 @@
 // for JSON instead. Malformed bytes are kProtocol.
 //
 //   std::string json;
-//   auto done = WireToJson(*WireSchema::BuiltIn().Find(type), type, bytes, json);
+//   auto head = WireToJson(*WireSchema::BuiltIn().Find(type), type, bytes, 1000, json);
+//   auto object = Object::FromHead(json, *head);
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,8 +18,10 @@
 
 namespace larder {
 
-// Appends to `out`; after an error it holds a part. `type` goes in front, as a GET would have it.
-Result<void> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
-                        std::string& out);
+// `out` becomes the object with `type` in front, as a GET would have it; after an error it holds a
+// part. Returns the length of its head: type and metadata, without the comma behind them. JSON
+// inside the messages may be nested so deep that it is `max_depth` in the whole.
+Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
+                          uint32_t max_depth, std::string& out);
 
 }  // namespace larder

@@ -58,7 +58,7 @@ TEST_F(KubeProtobuf, ListsAreTheSameAsInJson) {
     ASSERT_EQ(json.size(), proto.size());
     for (size_t i = 0; i < json.size(); ++i) {
       std::string converted;
-      const auto done = WireToJson(*wire, type, proto[i], converted);
+      const auto done = WireToJson(*wire, type, proto[i], 1000, converted);
       ASSERT_TRUE(done) << done.error().ToString();
       const auto object = Object::Parse(json[i], type);
       ASSERT_TRUE(object) << object.error().ToString();

@@ -39,7 +39,8 @@ Result<std::string> Convert(const TypeMeta& type, std::string_view bytes) {
   std::string json;
   const WireMessage* message = WireSchema::BuiltIn().Find(type);
   if (message == nullptr) return MakeError(ErrorCode::kNotFound, "{} is not built in", type.kind);
-  LARDER_RETURN_IF_ERROR(WireToJson(*message, type, bytes, json));
+  LARDER_ASSIGN_OR_RETURN(const size_t head, WireToJson(*message, type, bytes, 100, json));
+  EXPECT_THAT(json.substr(head, 1), testing::AnyOf(",", "}"));
   return json;
 }
 
@@ -78,6 +79,37 @@ TEST(WireToJson, AFieldThatIsNotKnownIsAnError) {
   EXPECT_THAT(json.error().message, HasSubstr("field 111 of core/v1.Pod"));
 }
 
+TEST(WireToJson, TheHeadIsEnoughForAnObject) {
+  for (const Sample& sample : Samples()) {
+    if (sample.bytes.size() < 300) continue;  // without a name
+    std::string json;
+    const WireMessage* message = WireSchema::BuiltIn().Find(sample.type);
+    const auto head = WireToJson(*message, sample.type, sample.bytes, 100, json);
+    ASSERT_TRUE(head.has_value());
+    const auto whole = Object::Parse(json);
+    const auto read = Object::FromHead(json, *head);
+    ASSERT_EQ(whole.has_value(), read.has_value()) << sample.type.kind;
+    if (!whole) continue;  // a name that is none: the samples have all sorts of text
+    EXPECT_EQ((*read)->envelope_bytes(), (*whole)->envelope_bytes());
+    EXPECT_EQ((*read)->json(), (*whole)->json());
+  }
+}
+
+TEST(WireToJson, JsonInsideIsCheckedAndNotTooDeep) {
+  const auto revision = [](const std::string& data) {
+    const auto field = [](char tag, const std::string& bytes) {
+      return std::string{tag, static_cast<char>(bytes.size())} + bytes;
+    };
+    return Convert({"apps/v1", "ControllerRevision"}, field('\x12', field('\x0a', data)));
+  };
+  EXPECT_TRUE(revision("{}").has_value());
+  EXPECT_FALSE(revision("{}}").has_value());
+  EXPECT_FALSE(revision("{\"a\":").has_value());
+  EXPECT_TRUE(revision(std::string(50, '[') + std::string(50, ']')).has_value());
+  EXPECT_FALSE(revision(std::string(60, '[') + std::string(60, ']')).has_value() &&
+               revision(std::string(100, '[')).has_value());
+}
+
 TEST(WireToJson, MapsAreSortedAndListsMayBeScattered) {
   const auto schema = WireSchema::Parse(R"(kind v1 Thing m.Thing
 message m.Thing
@@ -96,7 +128,7 @@ message m.Thing
   const std::string bytes = pair("b", "1") + field('\x12', "x") + pair("a", "2") +
                             field('\x12', "y") + field('\x1a', "\x01\x02") + "\x18\x03";
   std::string json;
-  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, json).has_value());
+  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, 100, json).has_value());
   EXPECT_EQ(json, R"({"kind":"Thing","apiVersion":"v1","pairs":{"a":"2","b":"1"},)"
                   R"("words":["x","y"],"numbers":[1,2,3]})");
 }

@@ -1,4 +1,4 @@
-#include "reflector/json_span.h"
+#include "schema/json_span.h"
 
 #include <bit>
 #include <cstring>
