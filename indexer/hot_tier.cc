@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace larder {
 namespace {
@@ -29,54 +30,48 @@ HotTier::HotTier(const HotTierOptions& options)
       shard_count_(ShardCount(options)),
       shards_(std::make_unique<Shard[]>(shard_count_)) {}
 
-HotTier::Name HotTier::NameOf(CollectionId collection, std::string_view ns, std::string_view name) {
-  // Kept per thread: the hot path allocates nothing.
-  thread_local std::string text;
-  text.assign(reinterpret_cast<const char*>(&collection), sizeof collection);
-  text += ns;
-  text += '/';
-  text += name;
-  return {text, XXH3_64bits(text.data(), text.size())};
+HotTier::Name::Name(CollectionId in, std::string_view of_ns, std::string_view of_name)
+    : collection(in), ns(of_ns), name(of_name) {
+  hash = XXH3_64bits_withSeed(name.data(), name.size(),
+                              XXH3_64bits_withSeed(ns.data(), ns.size(), collection));
 }
 
+HotTier::Entry::Entry(const Name& of, ObjectPtr held)
+    : text(std::string(of.ns) + std::string(of.name)),
+      name(of.collection, std::string_view(text).substr(0, of.ns.size()),
+           std::string_view(text).substr(of.ns.size())),
+      object(std::move(held)),
+      bytes(object->ByteSize() + text.size() + kEntryOverhead) {}
+
 ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t at_most) {
-  const Name name = NameOf(collection, key.ns, key.name);
+  const Name name(collection, key.ns, key.name);
   Shard& shard = ShardOf(name);
-  {
-    std::shared_lock lock(shard.mutex);
-    const auto it = shard.by_name.find(name);
-    if (it == shard.by_name.end() || it->second->sequence > at_most) {
-      shard.misses.fetch_add(1, std::memory_order_relaxed);
-      return nullptr;
-    }
-    Entry& entry = *it->second;
-    if (options_.ttl.count() == 0 || options_.clock->Now() < entry.expires) {
-      // Written only where it changes, so that readers of one object do not fight for its line.
-      if (!entry.used.load(std::memory_order_relaxed)) {
-        entry.used.store(true, std::memory_order_relaxed);
-      }
-      shard.hits.fetch_add(1, std::memory_order_relaxed);
-      return entry.object;
-    }
-  }
   std::lock_guard lock(shard.mutex);
   const auto it = shard.by_name.find(name);
-  if (it != shard.by_name.end() && options_.clock->Now() >= it->second->expires) {
+  if (it == shard.by_name.end() || it->second->sequence > at_most) {
+    ++shard.misses;
+    return nullptr;
+  }
+  Entry& entry = *it->second;
+  if (options_.ttl.count() != 0 && options_.clock->Now() >= entry.expires) {
     Erase(shard, it->second);
     ++shard.expired;
+    ++shard.misses;
+    return nullptr;
   }
-  shard.misses.fetch_add(1, std::memory_order_relaxed);
-  return nullptr;
+  entry.used = true;
+  ++shard.hits;
+  return entry.object;
 }
 
 HotTier::Ticket HotTier::BeginFill(CollectionId collection, const ObjectKey& key) const {
-  const Shard& shard = ShardOf(NameOf(collection, key.ns, key.name));
-  std::shared_lock lock(shard.mutex);
+  const Shard& shard = ShardOf(Name(collection, key.ns, key.name));
+  std::lock_guard lock(shard.mutex);
   return {shard.epoch, sequence()};
 }
 
 void HotTier::Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket) {
-  const Name name = NameOf(collection, object->ns(), object->name());
+  const Name name(collection, object->ns(), object->name());
   Shard& shard = ShardOf(name);
   std::lock_guard lock(shard.mutex);
   if (shard.epoch != ticket.shard_epoch || shard.commits != 0) return;
@@ -86,7 +81,7 @@ void HotTier::Fill(CollectionId collection, ObjectPtr object, const Ticket& tick
 
 void HotTier::BeginCommit(CollectionId collection, const std::vector<Change>& changes) {
   for (const Change& change : changes) {
-    const Name name = NameOf(collection, change.key.ns, change.key.name);
+    const Name name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     std::lock_guard lock(shard.mutex);
     ++shard.epoch;
@@ -102,7 +97,7 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
   // on read the raised one; until an entry is in, the store answers.
   const uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel) + 1;
   for (const Change& change : changes) {
-    const Name name = NameOf(collection, change.key.ns, change.key.name);
+    const Name name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     std::lock_guard lock(shard.mutex);
     // Whoever read the store during the commit may have read the version before it.
@@ -113,14 +108,13 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
 }
 
 void HotTier::DropCollection(CollectionId collection) {
-  const std::string_view prefix(reinterpret_cast<const char*>(&collection), sizeof collection);
   for (size_t i = 0; i < shard_count_; ++i) {
     Shard& shard = shards_[i];
     std::lock_guard lock(shard.mutex);
     ++shard.epoch;
     for (auto it = shard.entries.begin(); it != shard.entries.end();) {
       const auto next = std::next(it);
-      if (std::string_view(it->text).substr(0, prefix.size()) == prefix) Erase(shard, it);
+      if (it->name.collection == collection) Erase(shard, it);
       it = next;
     }
   }
@@ -130,24 +124,20 @@ void HotTier::Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t 
   const auto existing = shard.by_name.find(name);
   if (existing != shard.by_name.end()) Erase(shard, existing->second);
   // Behind the hand: the last place it will come to.
-  const auto entry = shard.entries.emplace(shard.hand);
-  entry->text = name.text;
-  entry->hash = name.hash;
-  entry->bytes = object->ByteSize() + name.text.size() + kEntryOverhead;
-  entry->object = std::move(object);
+  const auto entry = shard.entries.emplace(shard.hand, name, std::move(object));
   entry->sequence = sequence;
   if (options_.ttl.count() != 0) {
     entry->expires = options_.clock->Now() + options_.ttl;
     DropExpired(shard);
   }
-  shard.by_name.emplace(entry->name(), entry);
+  shard.by_name.emplace(entry->name, entry);
   shard.bytes += entry->bytes;
   Shrink(shard);
 }
 
 void HotTier::Erase(Shard& shard, Entries::iterator entry) {
   if (shard.hand == entry) ++shard.hand;
-  shard.by_name.erase(entry->name());
+  shard.by_name.erase(entry->name);
   shard.bytes -= entry->bytes;
   shard.entries.erase(entry);
 }
@@ -171,7 +161,7 @@ void HotTier::Shrink(Shard& shard) {
   };
   while (!shard.entries.empty() && too_much()) {
     if (shard.hand == shard.entries.end()) shard.hand = shard.entries.begin();
-    if (shard.hand->used.exchange(false, std::memory_order_relaxed)) {
+    if (std::exchange(shard.hand->used, false)) {
       ++shard.hand;
       continue;
     }
@@ -185,9 +175,9 @@ HotTier::Stats HotTier::GetStats() const {
   Stats stats;
   for (size_t i = 0; i < shard_count_; ++i) {
     const Shard& shard = shards_[i];
-    std::shared_lock lock(shard.mutex);
-    stats.hits += shard.hits.load(std::memory_order_relaxed);
-    stats.misses += shard.misses.load(std::memory_order_relaxed);
+    std::lock_guard lock(shard.mutex);
+    stats.hits += shard.hits;
+    stats.misses += shard.misses;
     stats.evictions += shard.evictions;
     stats.expired += shard.expired;
     stats.bytes += shard.bytes;

@@ -10,8 +10,8 @@
 //     takes it only when that is not newer than the snapshot; so an index read and the object read
 //     beside it agree.
 //
-// Thread-safe, sharded; a hit takes a shared lock only (eviction is CLOCK, an approximation of LRU
-// that does not write on a hit more than one flag).
+// Thread-safe, sharded; a hit holds its shard's lock for the look-up alone and moves nothing
+// (eviction is CLOCK, an approximation of LRU).
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,6 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -76,40 +75,43 @@ class HotTier {
   Stats GetStats() const;
 
  private:
-  // A key as it is named here, with its hash.
+  // Whose entry: views into the asker's key or into the entry's own text.
   struct Name {
-    std::string_view text;
+    CollectionId collection = 0;
+    std::string_view ns;
+    std::string_view name;
     uint64_t hash = 0;
-    friend bool operator==(const Name& a, const Name& b) { return a.text == b.text; }
+
+    Name(CollectionId in, std::string_view of_ns, std::string_view of_name);
+    friend bool operator==(const Name& a, const Name& b) {
+      return a.collection == b.collection && a.name == b.name && a.ns == b.ns;
+    }
   };
   struct NameHash {
-    size_t operator()(const Name& name) const { return name.hash; }
+    size_t operator()(const Name& name) const noexcept { return name.hash; }
   };
   struct Entry {
-    std::string text;
-    uint64_t hash = 0;
-    ObjectPtr object;
+    Entry(const Name& of, ObjectPtr held);
+    const std::string text;  // namespace and name, which `name` views
+    const Name name;
+    const ObjectPtr object;
     uint64_t sequence = 0;
     size_t bytes = 0;
     Clock::Steady expires;
-    std::atomic<bool> used{false};
-    Name name() const { return {text, hash}; }
+    bool used = false;
   };
   using Entries = std::list<Entry>;
   struct alignas(64) Shard {
-    mutable std::shared_mutex mutex;
+    mutable std::mutex mutex;
     Entries entries;  // in the order of the clock's hand
     std::unordered_map<Name, Entries::iterator, NameHash> by_name;
     Entries::iterator hand = entries.end();
     size_t commits = 0;  // under way, and touching this shard
     uint64_t epoch = 0;  // counts beginnings and ends of such commits
     size_t bytes = 0;
-    std::atomic<uint64_t> hits{0}, misses{0};
-    uint64_t evictions = 0, expired = 0;
+    uint64_t hits = 0, misses = 0, evictions = 0, expired = 0;
   };
 
-  // Collection, namespace and name in one text, in a buffer of this thread.
-  static Name NameOf(CollectionId collection, std::string_view ns, std::string_view name);
   Shard& ShardOf(const Name& name) const { return shards_[name.hash >> 32 & (shard_count_ - 1)]; }
   void Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence);
   void Erase(Shard& shard, Entries::iterator entry);
