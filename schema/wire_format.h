@@ -57,6 +57,11 @@ class WireFields {
 
  private:
   bool Varint(uint64_t& value) {
+    // Most are of one byte.
+    if (next_ != end_ && static_cast<uint8_t>(*next_) < 0x80) {
+      value = static_cast<uint8_t>(*next_++);
+      return true;
+    }
     value = 0;
     for (uint32_t shift = 0; shift < 64 && next_ != end_; shift += 7) {
       const auto byte = static_cast<uint8_t>(*next_++);

@@ -103,10 +103,11 @@ class WireSchema::Parser {
       by_number.resize(field.number + 1, WireMessage::kNoField);
     }
     if (by_number[field.number] != WireMessage::kNoField ||
-        current_->fields.size() == WireMessage::kNoField) {
+        current_->fields.size() == WireMessage::kMostFields) {
       return Wrong("one field too many", words[0]);
     }
     by_number[field.number] = static_cast<uint8_t>(current_->fields.size());
+    if (!field.LeftOutWhenAbsent()) current_->always |= uint64_t{1} << current_->fields.size();
     current_->fields.push_back(std::move(field));
     return {};
   }

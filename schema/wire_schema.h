@@ -49,14 +49,22 @@ struct WireField {
 
   // The fields of its message stand in the outer one's JSON.
   bool inlined() const { return key.empty(); }
+  // What Go's omitempty and omitzero leave out when it is not there. A struct is never empty.
+  bool LeftOutWhenAbsent() const {
+    const bool plain =
+        type == Type::kString || type == Type::kBytes || type == Type::kBool || type == Type::kInt;
+    return omit_zero || (omit_empty && (shape != Shape::kOne || plain));
+  }
 };
 
 struct WireMessage {
   static constexpr uint8_t kNoField = 0xff;
+  static constexpr size_t kMostFields = 64;
 
   std::string name;                // "core/v1.Pod"
   std::vector<WireField> fields;   // in the order of the JSON
   std::vector<uint8_t> by_number;  // kNoField where there is none
+  uint64_t always = 0;             // a bit for each field that is in the JSON of an empty message
 
   // Index of the field, or kNoField.
   uint8_t IndexOf(uint32_t number) const {

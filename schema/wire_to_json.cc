@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <chrono>
+#include <bit>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/base64.h"
+#include "schema/go_json_writer.h"
 #include "schema/json_span.h"
 #include "schema/wire_format.h"
 
@@ -19,225 +21,73 @@ using Shape = WireField::Shape;
 // No kind is nested nearly so deep; schemas that hold themselves could be.
 constexpr int kMaxDepth = 64;
 
-// Bytes that do not stand for themselves in JSON as Go writes it, which escapes what HTML might
-// take for a tag. 0xe2 may begin a line separator; any byte from 0x80 on may be no UTF-8.
-constexpr std::array<bool, 256> kPlain = [] {
-  std::array<bool, 256> plain{};
-  for (int c = 0x20; c < 0x80; ++c) plain[static_cast<size_t>(c)] = true;
-  for (const char c : {'"', '\\', '<', '>', '&'}) plain[static_cast<size_t>(c)] = false;
-  return plain;
-}();
-
-bool IsPlain(char c) { return kPlain[static_cast<uint8_t>(c)]; }
-
-// How many bytes of well-formed UTF-8 stand at the beginning; 0: they are not.
-size_t Utf8Length(std::string_view text) {
-  const auto byte = [&](size_t i) -> uint8_t {
-    return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0};
-  };
-  const auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const bool overlong = first == 0xe0 && byte(1) < 0xa0;
-    const bool surrogate = first == 0xed && byte(1) > 0x9f;
-    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const bool overlong = first == 0xf0 && byte(1) < 0x90;
-    const bool beyond = first == 0xf4 && byte(1) > 0x8f;
-    return follows(1) && follows(2) && follows(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
-
-void AppendEscaped(uint8_t c, std::string& out) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  out += "\\u00";
-  out += kHex[c >> 4];
-  out += kHex[c & 15];
-}
-
-// Appends the character that `text` begins with and returns its bytes.
-size_t AppendCharacter(std::string_view text, std::string& out) {
-  const char c = text.front();
-  if (static_cast<uint8_t>(c) >= 0x80) {
-    const size_t length = Utf8Length(text);
-    if (length == 0) {
-      out += "\\ufffd";
-      return 1;
-    }
-    const std::string_view character = text.substr(0, length);
-    if (character == "\u2028" || character == "\u2029") {
-      out += character == "\u2028" ? "\\u2028" : "\\u2029";
-    } else {
-      out += character;
-    }
-    return length;
-  }
-  switch (c) {
-    case '"':
-    case '\\':
-      out += '\\';
-      out += c;
-      break;
-    case '\b':
-      out += "\\b";
-      break;
-    case '\f':
-      out += "\\f";
-      break;
-    case '\n':
-      out += "\\n";
-      break;
-    case '\r':
-      out += "\\r";
-      break;
-    case '\t':
-      out += "\\t";
-      break;
-    default:
-      AppendEscaped(static_cast<uint8_t>(c), out);
-  }
-  return 1;
-}
-
-void AppendText(std::string_view text, std::string& out) {
-  out += '"';
-  while (!text.empty()) {
-    size_t plain = 0;
-    while (plain < text.size() && IsPlain(text[plain])) ++plain;
-    out.append(text.substr(0, plain));
-    text.remove_prefix(plain);
-    if (!text.empty()) text.remove_prefix(AppendCharacter(text, out));
-  }
-  out += '"';
-}
-
-// JSON inside JSON, as Go puts it there: without white space, and with HTML's characters escaped.
-void AppendRaw(std::string_view json, std::string& out) {
-  bool in_string = false;
-  while (!json.empty()) {
-    const char c = json.front();
-    if (c == '<' || c == '>' || c == '&') {
-      AppendEscaped(static_cast<uint8_t>(c), out);
-    } else if (json.starts_with("\u2028") || json.starts_with("\u2029")) {
-      json.remove_prefix(AppendCharacter(json, out));
-      continue;
-    } else if (in_string || (c != ' ' && c != '\t' && c != '\n' && c != '\r')) {
-      out += c;
-    }
-    if (c == '"') in_string = !in_string;
-    if (in_string && c == '\\' && json.size() > 1) {
-      out += json[1];
-      json.remove_prefix(1);
-    }
-    json.remove_prefix(1);
-  }
-}
-
-void AppendNumber(int64_t number, std::string& out) {
-  std::array<char, 24> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  out.append(digits.data(), end.ptr);
-}
-
-void AppendDigits(unsigned number, int digits, std::string& out) {
-  const size_t at = out.size();
-  out.append(static_cast<size_t>(digits), '0');
-  for (size_t i = out.size(); i-- > at; number /= 10) {
-    out[i] = static_cast<char>('0' + number % 10);
-  }
-}
-
 // Moments that RFC 3339 can write: years 1 to 9999.
 constexpr int64_t kFirstSecond = -62135596800;
 constexpr int64_t kLastSecond = 253402300799;
 
-void AppendDateTime(int64_t seconds, std::string& out) {
-  using std::chrono::days;
-  const std::chrono::sys_seconds moment{std::chrono::seconds(seconds)};
-  const auto day = std::chrono::floor<days>(moment);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(moment - day);
-  const auto two = [&](auto number) { AppendDigits(static_cast<unsigned>(number), 2, out); };
-  AppendDigits(static_cast<unsigned>(static_cast<int>(date.year())), 4, out);
-  out += '-';
-  two(static_cast<unsigned>(date.month()));
-  out += '-';
-  two(static_cast<unsigned>(date.day()));
-  out += 'T';
-  two(time.hours().count());
-  out += ':';
-  two(time.minutes().count());
-  out += ':';
-  two(time.seconds().count());
-}
-
-// What a message holds of one field.
+// What a message holds of one field. Not initialised by itself: most of a message's many fields are
+// not there.
 struct Slot {
-  bool seen = false;
-  uint64_t number = 0;     // of a varint
-  std::string_view bytes;  // a value; of lists and maps everything from the first to the last
+  bool seen;
+  uint64_t number;   // of a varint
+  const char* data;  // a value; of lists and maps everything from the first to the last
+  size_t size;
+
+  std::string_view bytes() const { return {data, size}; }
 };
+
+constexpr Slot kAbsent{false, 0, nullptr, 0};
+constexpr Slot NumberSlot(uint64_t number) { return {true, number, nullptr, 0}; }
+Slot SlotOf(const WireFields& wire) {
+  return {true, wire.value(), wire.bytes().data(), wire.bytes().size()};
+}
 
 class Converter {
  public:
-  Converter(uint32_t max_depth, std::string& out)
-      : max_depth_(max_depth), out_(out), slots_(Scratch()) {
-    slots_.clear();
-  }
+  Converter(uint32_t max_depth, std::string* out) : max_depth_(max_depth), out_(out) {}
 
   // False: error() says why.
   bool Object(const WireMessage& message, const TypeMeta& type, std::string_view bytes) {
-    out_ = "{\"kind\":";
-    AppendText(type.kind, out_);
-    out_ += ",\"apiVersion\":";
-    AppendText(type.api_version, out_);
-    out_ += ',';
-    return Fields(message, bytes, 0) && Close();
+    out_.Plain("{\"kind\":");
+    out_.Text(type.kind);
+    out_.Plain(",\"apiVersion\":");
+    out_.Text(type.api_version);
+    out_.Plain(',');
+    if (!Fields(message, bytes, 0)) return false;
+    out_.Close('}');
+    out_.Finish();
+    return true;
   }
   const Error& error() const { return error_; }
   // Where the first field of the object, its metadata, ends.
   size_t head_bytes() const { return head_bytes_; }
 
  private:
-  static std::vector<Slot>& Scratch() {
-    static thread_local std::vector<Slot> slots;
-    return slots;
-  }
-
   bool Message(const WireMessage& message, std::string_view bytes, int depth) {
     if (depth > kMaxDepth) return Malformed("messages are nested too deep");
-    out_ += '{';
-    return Fields(message, bytes, depth) && Close();
-  }
-
-  // Each field ended with a comma: the last one becomes the bracket.
-  bool Close() {
-    if (out_.back() == ',') {
-      out_.back() = '}';
-    } else {
-      out_ += '}';
-    }
+    out_.Plain('{');
+    if (!Fields(message, bytes, depth)) return false;
+    out_.Close('}');
     return true;
   }
+
+  using Slots = std::array<Slot, WireMessage::kMostFields>;
 
   bool Fields(const WireMessage& message, std::string_view bytes, int depth) {
-    const size_t base = slots_.size();
-    slots_.resize(base + message.fields.size());
-    if (!Collect(message, bytes, base)) return false;
-    for (size_t i = 0; i < message.fields.size(); ++i) {
-      const Slot slot = slots_[base + i];  // a copy: slots_ grows below
-      if (!Field(message.fields[i], slot, depth)) return false;
-      if (i == 0 && base == 0) head_bytes_ = out_.size() - 1;
+    Slots slots;
+    const bool is_object = head_bytes_ == 0 && depth == 0;
+    uint64_t seen = 0;
+    if (!Collect(message, bytes, slots, seen)) return false;
+    for (uint64_t left = seen | message.always; left != 0; left &= left - 1) {
+      const auto i = static_cast<size_t>(std::countr_zero(left));
+      if ((seen >> i & 1) == 0) slots[i] = kAbsent;
+      if (!Field(message.fields[i], slots[i], depth)) return false;
+      if (i == 0 && is_object) head_bytes_ = out_.size() - 1;
     }
-    slots_.resize(base);
     return true;
   }
 
-  bool Collect(const WireMessage& message, std::string_view bytes, size_t base) {
+  bool Collect(const WireMessage& message, std::string_view bytes, Slots& slots, uint64_t& seen) {
     WireFields wire(bytes);
     while (wire.Next()) {
       const uint8_t index = message.IndexOf(wire.number());
@@ -249,51 +99,52 @@ class Converter {
                             ? wire.type() == WireType::kVarint || packed
                             : wire.type() == WireType::kBytes;
       if (!fits) return Unknown(message, wire.number());
-      Slot& slot = slots_[base + index];
+      Slot& slot = slots[index];
+      const bool again = (seen >> index & 1) != 0;
+      seen |= uint64_t{1} << index;
       if (field.shape == Shape::kList || field.shape == Shape::kMap) {
-        const char* begin = slot.seen ? slot.bytes.data() : wire.whole().data();
+        const char* begin = again ? slot.data : wire.whole().data();
         const char* end = wire.whole().data() + wire.whole().size();
-        slot.bytes = {begin, static_cast<size_t>(end - begin)};
+        slot = {true, 0, begin, static_cast<size_t>(end - begin)};
+      } else if (again) {
+        return Malformed("a field stands twice");
       } else {
-        if (slot.seen) return Malformed("a field stands twice");
-        slot.bytes = wire.bytes();
-        slot.number = wire.value();
+        slot = SlotOf(wire);
       }
-      slot.seen = true;
     }
     return wire.malformed() == nullptr || Malformed(wire.malformed());
   }
 
   bool Field(const WireField& field, const Slot& slot, int depth) {
-    if (field.inlined()) return Fields(*field.message, slot.bytes, depth);
+    if (field.inlined()) return Fields(*field.message, slot.bytes(), depth);
     if (IsLeftOut(field, slot)) return true;
-    out_ += field.key;
+    out_.Plain(field.key);
     const bool done = [&] {
       switch (field.shape) {
         case Shape::kList:
-          return slot.seen ? List(field, slot.bytes, depth) : Null();
+          return slot.seen ? List(field, slot.bytes(), depth) : Null();
         case Shape::kMap:
-          return slot.seen ? Map(field, slot.bytes, depth) : Null();
+          return slot.seen ? Map(field, slot.bytes(), depth) : Null();
         case Shape::kPointer:
           return slot.seen ? Value(field, slot, depth) : Null();
         default:
           return Value(field, slot, depth);
       }
     }();
-    out_ += ',';
+    out_.Plain(',');
     return done;
   }
 
   // Go's omitempty: pointers, lists and maps that are not there, and empty plain values. A struct
   // is never empty.
   static bool IsLeftOut(const WireField& field, const Slot& slot) {
-    if (field.omit_zero && slot.bytes.empty()) return true;
+    if (field.omit_zero && slot.bytes().empty()) return true;
     if (!field.omit_empty) return false;
     if (field.shape != Shape::kOne) return !slot.seen;
     switch (field.type) {
       case Type::kString:
       case Type::kBytes:
-        return slot.bytes.empty();
+        return slot.bytes().empty();
       case Type::kBool:
       case Type::kInt:
         return slot.number == 0;
@@ -303,29 +154,25 @@ class Converter {
   }
 
   bool List(const WireField& field, std::string_view bytes, int depth) {
-    out_ += '[';
+    out_.Plain('[');
     WireFields wire(bytes);
     while (wire.Next()) {
       if (wire.number() != field.number) continue;  // another field's, in between
       const bool is_number = field.type == Type::kBool || field.type == Type::kInt;
       if (is_number && wire.type() == WireType::kBytes) {
         WireFields packed(wire.bytes());
-        Slot element{true, 0, {}};
-        while (packed.NextPacked(element.number)) {
-          if (!Value(field, element, depth)) return false;
-          out_ += ',';
+        uint64_t number = 0;
+        while (packed.NextPacked(number)) {
+          if (!Value(field, NumberSlot(number), depth)) return false;
+          out_.Plain(',');
         }
         if (packed.malformed() != nullptr) return Malformed(packed.malformed());
         continue;
       }
-      if (!Value(field, {true, wire.value(), wire.bytes()}, depth)) return false;
-      out_ += ',';
+      if (!Value(field, SlotOf(wire), depth)) return false;
+      out_.Plain(',');
     }
-    if (out_.back() == ',') {
-      out_.back() = ']';
-    } else {
-      out_ += ']';
-    }
+    out_.Close(']');
     return true;
   }
 
@@ -336,10 +183,10 @@ class Converter {
       if (wire.number() != field.number) continue;
       WireFields entry(wire.bytes());
       std::string_view key;
-      Slot value;
+      Slot value = kAbsent;
       while (entry.Next()) {
         if (entry.number() == 1) key = entry.bytes();
-        if (entry.number() == 2) value = {true, entry.value(), entry.bytes()};
+        if (entry.number() == 2) value = SlotOf(entry);
         if (entry.number() > 2) return Malformed("a map's entry has more than key and value");
       }
       if (entry.malformed() != nullptr) return Malformed(entry.malformed());
@@ -349,57 +196,59 @@ class Converter {
     if (!std::is_sorted(entries.begin(), entries.end(), by_key)) {
       std::stable_sort(entries.begin(), entries.end(), by_key);
     }
-    out_ += '{';
+    out_.Plain('{');
     for (const auto& [key, value] : entries) {
-      AppendText(key, out_);
-      out_ += ':';
+      out_.Text(key);
+      out_.Plain(':');
       if (!Value(field, value, depth)) return false;
-      out_ += ',';
+      out_.Plain(',');
     }
-    return Close();
+    out_.Close('}');
+    return true;
   }
 
   bool Value(const WireField& field, const Slot& slot, int depth) {
     switch (field.type) {
       case Type::kString:
-        AppendText(slot.bytes, out_);
+        out_.Text(slot.bytes());
         return true;
       case Type::kBool:
-        out_ += slot.number != 0 ? "true" : "false";
+        out_.Plain(slot.number != 0 ? "true" : "false");
         return true;
       case Type::kInt:
-        AppendNumber(static_cast<int64_t>(slot.number), out_);
+        out_.Number(static_cast<int64_t>(slot.number));
         return true;
       case Type::kBytes:
         if (!slot.seen) return Null();
-        out_ += '"';
-        out_ += EncodeBase64(slot.bytes);
-        out_ += '"';
+        out_.Plain('"');
+        out_.Plain(EncodeBase64(slot.bytes()));
+        out_.Plain('"');
         return true;
       case Type::kMessage:
-        return Message(*field.message, slot.bytes, depth + 1);
+        return Message(*field.message, slot.bytes(), depth + 1);
       case Type::kTime:
       case Type::kMicroTime:
-        return Time(slot.bytes, field.type == Type::kMicroTime);
+        return Time(slot.bytes(), field.type == Type::kMicroTime);
       case Type::kQuantity:
         return Quantity(slot);
       case Type::kIntOrString:
-        return IntOrString(slot.bytes);
+        return IntOrString(slot.bytes());
       default:
-        return Raw(slot.bytes, depth);
+        return Raw(slot.bytes(), depth);
     }
   }
 
   // The fields of a message of at most three; the others must not be there.
   std::optional<std::array<Slot, 4>> Small(std::string_view bytes, uint32_t fields) {
     std::array<Slot, 4> slots;
+    slots.fill(kAbsent);
     WireFields wire(bytes);
     while (wire.Next()) {
       if (wire.number() == 0 || wire.number() > fields) {
         Malformed("a value has a field that is not known");
         return std::nullopt;
       }
-      slots[wire.number()] = {true, wire.value(), wire.bytes()};
+      slots[wire.number()] = SlotOf(wire);
     }
     if (wire.malformed() == nullptr) return slots;
     Malformed(wire.malformed());
@@ -415,24 +264,24 @@ class Converter {
     if (seconds < kFirstSecond || seconds > kLastSecond || nanos >= 1'000'000'000) {
       return Malformed("a time is beyond the calendar");
     }
-    out_ += '"';
-    AppendDateTime(seconds, out_);
+    out_.Plain('"');
+    out_.DateTime(seconds);
     if (micro) {
-      out_ += '.';
-      AppendDigits(static_cast<unsigned>(nanos / 1000), 6, out_);
+      out_.Plain('.');
+      out_.Digits(static_cast<uint32_t>(nanos / 1000), 6);
     }
-    out_ += "Z\"";
+    out_.Plain("Z\"");
     return true;
   }
 
   bool Quantity(const Slot& slot) {
-    const auto slots = Small(slot.bytes, 1);
+    const auto slots = Small(slot.bytes(), 1);
     if (!slots) return false;
-    const std::string_view text = (*slots)[1].bytes;
+    const std::string_view text = (*slots)[1].bytes();
     if (slot.seen && text.empty()) return Malformed("an empty quantity");
-    out_ += '"';
-    out_ += slot.seen ? text : "0";
-    out_ += '"';
+    out_.Plain('"');
+    out_.Plain(slot.seen ? text : "0");
+    out_.Plain('"');
     const bool usual = std::all_of(text.begin(), text.end(), [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
              c == '.' || c == '+' || c == '-';
@@ -446,9 +295,9 @@ class Converter {
     const auto& [unused, type, number, text] = *slots;
     if (type.number > 1) return Malformed("neither number nor text");
     if (type.number == 0) {
-      AppendNumber(static_cast<int32_t>(number.number), out_);
+      out_.Number(static_cast<int32_t>(number.number));
     } else {
-      AppendText(text.bytes, out_);
+      out_.Text(text.bytes());
     }
     return true;
   }
@@ -456,25 +305,18 @@ class Converter {
   bool Raw(std::string_view bytes, int depth) {
     const auto slots = Small(bytes, 1);
     if (!slots) return false;
-    const std::string_view json = (*slots)[1].bytes;
+    const std::string_view json = (*slots)[1].bytes();
     if (json.empty()) return Null();
     const auto around = static_cast<uint32_t>(depth + 1);
     if (around >= max_depth_ || !IsOneJsonContainer(json, max_depth_ - around)) {
       return Malformed("JSON inside it is none, or is nested too deep");
     }
-    const auto as_it_is = [](char c) {
-      return static_cast<uint8_t>(c) > 0x20 && c != '<' && c != '>' && c != '&' && c != '\xe2';
-    };
-    if (std::all_of(json.begin(), json.end(), as_it_is)) {
-      out_ += json;
-    } else {
-      AppendRaw(json, out_);
-    }
+    out_.Raw(json);
     return true;
   }
 
   bool Null() {
-    out_ += "null";
+    out_.Plain("null");
     return true;
   }
 
@@ -491,9 +333,8 @@ class Converter {
   }
 
   const uint32_t max_depth_;
-  std::string& out_;
+  GoJsonWriter out_;
   size_t head_bytes_ = 0;
-  std::vector<Slot>& slots_;  // of the messages that are being written, the innermost last
   Error error_;
 };
 
@@ -501,7 +342,7 @@ class Converter {
 
 Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
                           uint32_t max_depth, std::string& out) {
-  Converter converter(max_depth, out);
+  Converter converter(max_depth, &out);
   if (!converter.Object(message, type, bytes)) return tl::unexpected(converter.error());
   return converter.head_bytes();
 }

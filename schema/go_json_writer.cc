@@ -1,0 +1,189 @@
+#include "schema/go_json_writer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+namespace larder {
+namespace {
+
+constexpr size_t kFirstBytes = size_t{16} << 10;
+
+// Eight bytes at a time: each test leaves the highest bit of the bytes that it holds for (and
+// perhaps of ones above them, which does no harm: they are looked at one by one).
+constexpr uint64_t kOnes = 0x0101010101010101;
+constexpr uint64_t kHighs = 0x8080808080808080;
+constexpr uint64_t Zero(uint64_t word) { return (word - kOnes) & ~word; }
+constexpr uint64_t Is(uint64_t word, char c) {
+  return Zero(word ^ kOnes * static_cast<uint8_t>(c));
+}
+constexpr uint64_t Below(uint64_t word, uint8_t limit) { return (word - kOnes * limit) & ~word; }
+// '<' and '>' differ in one bit.
+constexpr uint64_t IsHtml(uint64_t word) { return Is(word & ~(kOnes * 2), '<') | Is(word, '&'); }
+
+// How many bytes at the beginning need no look: none of eight together did.
+template <typename Special>
+size_t PlainPrefix(std::string_view text, const Special& special) {
+  size_t at = 0;
+  for (; at + 8 <= text.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + at, 8);
+    if (((special(word) | word) & kHighs) != 0) break;
+  }
+  return at;
+}
+
+uint64_t SpecialInText(uint64_t word) {
+  return Below(word, 0x20) | Is(word, '"') | Is(word, '\\') | IsHtml(word);
+}
+uint64_t SpecialInRaw(uint64_t word) { return Below(word, 0x21) | IsHtml(word); }
+
+bool IsPlain(char c) {
+  const auto byte = static_cast<uint8_t>(c);
+  return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
+}
+
+// How many bytes of well-formed UTF-8 stand at the beginning; 0: they are not.
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) -> uint8_t {
+    return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0};
+  };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool overlong = first == 0xe0 && byte(1) < 0xa0;
+    const bool surrogate = first == 0xed && byte(1) > 0x9f;
+    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const bool overlong = first == 0xf0 && byte(1) < 0x90;
+    const bool beyond = first == 0xf4 && byte(1) > 0x8f;
+    return follows(1) && follows(2) && follows(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+GoJsonWriter::GoJsonWriter(std::string* out) : out_(*out) {
+  out_.resize(std::max(kFirstBytes, out_.capacity()));
+  at_ = out_.data();
+  end_ = at_ + out_.size();
+}
+
+void GoJsonWriter::Grow(size_t bytes) {
+  const size_t used = size();
+  out_.resize(std::max(out_.size() * 2, used + bytes));
+  at_ = out_.data() + used;
+  end_ = out_.data() + out_.size();
+}
+
+void GoJsonWriter::Unicode(uint8_t c) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  Plain("\\u00");
+  Plain(kHex[c >> 4]);
+  Plain(kHex[c & 15]);
+}
+
+// Writes the character that `text` begins with and returns its bytes.
+size_t GoJsonWriter::Character(std::string_view text) {
+  const char c = text.front();
+  if (static_cast<uint8_t>(c) >= 0x80) {
+    const size_t length = Utf8Length(text);
+    const std::string_view character = text.substr(0, length);
+    if (length == 0) {
+      Plain("\\ufffd");
+      return 1;
+    }
+    if (character == "\u2028" || character == "\u2029") {
+      Plain(character == "\u2028" ? "\\u2028" : "\\u2029");
+    } else {
+      Plain(character);
+    }
+    return length;
+  }
+  static constexpr std::string_view kShort = "\"\"\\\\\bb\ff\nn\rr\tt";
+  for (size_t i = 0; i < kShort.size(); i += 2) {
+    if (kShort[i] != c) continue;
+    Plain('\\');
+    Plain(kShort[i + 1]);
+    return 1;
+  }
+  Unicode(static_cast<uint8_t>(c));
+  return 1;
+}
+
+void GoJsonWriter::Text(std::string_view text) {
+  Need(text.size() + 2);
+  *at_++ = '"';
+  while (!text.empty()) {
+    size_t plain = PlainPrefix(text, SpecialInText);
+    while (plain < text.size() && IsPlain(text[plain])) ++plain;
+    Plain(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (!text.empty()) text.remove_prefix(Character(text));
+  }
+  Plain('"');
+}
+
+void GoJsonWriter::Number(int64_t number) {
+  constexpr size_t kMostDigits = 20;
+  Need(kMostDigits);
+  at_ = std::to_chars(at_, end_, number).ptr;
+}
+
+void GoJsonWriter::Raw(std::string_view json) {
+  const auto as_it_is = [](char c) {
+    return static_cast<uint8_t>(c) > 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '<' &&
+           c != '>' && c != '&';
+  };
+  const std::string_view rest = json.substr(PlainPrefix(json, SpecialInRaw));
+  if (std::all_of(rest.begin(), rest.end(), as_it_is)) return Plain(json);
+  bool in_string = false;
+  while (!json.empty()) {
+    const char c = json.front();
+    if (c == '<' || c == '>' || c == '&') {
+      Unicode(static_cast<uint8_t>(c));
+    } else if (json.starts_with("\u2028") || json.starts_with("\u2029")) {
+      json.remove_prefix(Character(json));
+      continue;
+    } else if (in_string || (c != ' ' && c != '\t' && c != '\n' && c != '\r')) {
+      Plain(c);
+    }
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\' && json.size() > 1) {
+      Plain(json[1]);
+      json.remove_prefix(1);
+    }
+    json.remove_prefix(1);
+  }
+}
+
+void GoJsonWriter::Digits(uint32_t number, int digits) {
+  Need(static_cast<size_t>(digits));
+  at_ += digits;
+  for (int i = 1; i <= digits; ++i, number /= 10) at_[-i] = static_cast<char>('0' + number % 10);
+}
+
+void GoJsonWriter::DateTime(int64_t seconds) {
+  using std::chrono::days;
+  const std::chrono::sys_seconds moment{std::chrono::seconds(seconds)};
+  const auto day = std::chrono::floor<days>(moment);
+  const std::chrono::year_month_day date(day);
+  const auto time = static_cast<uint32_t>((moment - day).count());
+  Digits(static_cast<uint32_t>(static_cast<int>(date.year())), 4);
+  Plain('-');
+  Digits(static_cast<unsigned>(date.month()), 2);
+  Plain('-');
+  Digits(static_cast<unsigned>(date.day()), 2);
+  Plain('T');
+  Digits(time / 3600, 2);
+  Plain(':');
+  Digits(time / 60 % 60, 2);
+  Plain(':');
+  Digits(time % 60, 2);
+}
+
+}  // namespace larder
