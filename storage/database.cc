@@ -190,7 +190,8 @@ Error FromRocks(const rocksdb::Status& status, std::string_view what) {
 
 Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mode mode,
                                                  rocksdb::Env* env,
-                                                 rocksdb::CompactionFilterFactory* filter) {
+                                                 rocksdb::CompactionFilterFactory* filter,
+                                                 std::optional<uint64_t> committed_through) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
   const bool owner = mode == Mode::kOwner;
@@ -217,6 +218,13 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
   }
   rocksdb::DBOptions db_options = MakeDbOptions(options, env, cache);
+  if (committed_through) {
+    database->replay_limit_ = std::make_unique<ReplayLimit>(*committed_through);
+    db_options.wal_filter = database->replay_limit_.get();
+    // What was left out must not be read from the old log once more, by a start that knows nothing
+    // of it: tables instead of the log.
+    db_options.avoid_flush_during_recovery = false;
+  }
   std::shared_ptr<ManifestGuard> guard;
   if (owner && !options.in_memory) {
     guard = std::make_shared<ManifestGuard>(env, options.path);

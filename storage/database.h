@@ -11,6 +11,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "storage/family.h"
 #include "storage/options.h"
+#include "storage/replay_limit.h"
 
 namespace larder {
 
@@ -37,9 +39,12 @@ class Database {
   };
 
   // `env` null means the default one; `filter` may be null and must outlive the database.
-  static Result<std::shared_ptr<Database>> Open(const StoreOptions& options, Mode mode,
-                                                rocksdb::Env* env,
-                                                rocksdb::CompactionFilterFactory* filter);
+  // `committed_through`: what the log has behind this sequence number was never committed and is
+  // left out, for good once the database is open.
+  static Result<std::shared_ptr<Database>> Open(
+      const StoreOptions& options, Mode mode, rocksdb::Env* env,
+      rocksdb::CompactionFilterFactory* filter,
+      std::optional<uint64_t> committed_through = std::nullopt);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -63,6 +68,7 @@ class Database {
   Mode mode_ = Mode::kOwner;
   rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
+  std::unique_ptr<ReplayLimit> replay_limit_;  // RocksDB keeps a pointer to it
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end
   std::array<rocksdb::ColumnFamilyHandle*, kFamilyNames.size()> handles_{};
   rocksdb::ColumnFamilyHandle* default_handle_ = nullptr;

@@ -169,9 +169,11 @@ class Store::Impl final : public RowPolicy {
   std::atomic<bool> over_budget_{false};
   std::atomic<uint64_t> reopened_{0};
   std::atomic<bool> failed_{false};
-  mutable std::mutex failure_mutex_;  // guards the two below and serialises recovery
+  mutable std::mutex failure_mutex_;  // guards the three below and serialises recovery
   Error failure_;
   Clock::Steady next_recovery_{};
+  // Of a database that failed and was closed: the sequence number of its last commit.
+  std::optional<uint64_t> committed_through_;
   mutable WorkloadRecorder recorder_;
   Mailbox mailbox_;        // of the syncer
   std::mutex wait_mutex_;  // only for the waits of the two threads

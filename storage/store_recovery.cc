@@ -122,28 +122,33 @@ Result<void> Store::Impl::Recover() {
   return Reopen();
 }
 
-// REQUIRES: failure_mutex_ held.
+// What failed stays failed: a commit whose sync failed is in the log, but its caller was told and
+// has gone on. REQUIRES: failure_mutex_ held.
 Result<void> Store::Impl::Reopen() {
   std::lock_guard open_lock(open_mutex_);
-  std::weak_ptr<Database> watch = database_;
-  database_.reset();
-  // Snapshots and readers may still hold the old one; the directory can be opened again only once
-  // it is closed.
-  for (auto waited = kReaderGrace; waited.count() > 0 && !watch.expired();
+  // Snapshots, readers and writers may still hold the old one; the directory can be opened again
+  // only once it is closed. New ones wait for open_mutex_.
+  for (auto waited = kReaderGrace; waited.count() > 0 && database_.use_count() > 1;
        waited -= std::chrono::milliseconds(1)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if ((database_ = watch.lock())) return tl::unexpected(failure_);
-  auto opened = Database::Open(options, mode_, env_, &recompress_);
+  if (database_.use_count() > 1) return tl::unexpected(failure_);
+  if (database_ && database_->mode() == Database::Mode::kOwner) {
+    committed_through_ = (*database_)->GetLatestSequenceNumber();
+  }
+  database_.reset();
+  auto opened = Database::Open(options, mode_, env_, &recompress_, committed_through_);
   if (opened) {
     database_ = *std::move(opened);
+    committed_through_.reset();
     ++reopened_;
     failed_.store(false);
     spdlog::info("store {} was opened again and takes writes", options.path);
     return {};
   }
   failure_ = opened.error();
-  auto frozen = Database::Open(options, Database::Mode::kFrozen, env_, &recompress_);
+  auto frozen =
+      Database::Open(options, Database::Mode::kFrozen, env_, &recompress_, committed_through_);
   if (frozen) {
     database_ = *std::move(frozen);
   } else {
