@@ -349,6 +349,7 @@ void CollectionSync::CommitAndSettle(const DeltaFifo::Batch& batch) {
     stats_.error = outcome.error();
   }
   fifo_.Fail(batch);
+  if (options_.on_failure) options_.on_failure(outcome.error());
 }
 
 Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {

@@ -49,6 +49,9 @@ struct CollectionSyncOptions {
   // Applied to each object before it is stored; null: none. Its name and version are in the
   // collection's spec.
   std::function<Result<ObjectPtr>(const ObjectPtr&)> transform;
+  // Told of every failed commit, on the thread that made it; null: nobody is. A stream that is
+  // quiet by then makes no call that could return the error.
+  std::function<void(const Error&)> on_failure;
   Clock* clock = RealClock();
   // False: whoever brings something commits it, before his call returns. For a simulation, where
   // nothing may depend on which thread is faster.

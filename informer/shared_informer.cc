@@ -81,6 +81,9 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
   CollectionSyncOptions sync;
   sync.durability = kept.durability;
   sync.transform = kept.transform.apply;
+  sync.on_failure = [raw = informer.get()](const Error& error) {
+    raw->reflector_->TargetFailed(error);
+  };
   sync.clock = kept.clock;
   informer->sync_ = std::make_unique<CollectionSync>(
       informer->indexer_.get(), static_cast<ChangeSink*>(informer.get()), std::move(sync));

@@ -58,6 +58,8 @@ void Reflector::Pause() { machine_->Pause(); }
 
 void Reflector::Resume() { machine_->Resume(); }
 
+void Reflector::TargetFailed(const Error& error) { machine_->TargetFailed(error); }
+
 ReflectorStatus Reflector::Status() const { return machine_->Status(); }
 
 const ReflectorOptions& Reflector::options() const { return machine_->options(); }

@@ -21,10 +21,11 @@
 // Errors do not end it: they are in Status(), the log and the metrics, and it tries again with a
 // backoff. It ends by the stop token, or with kAnotherCluster, when the server is not the one that
 // the target was filled from: the owner must open another target. When a call of the target fails,
-// the stream is dropped and Start is called again.
+// the stream is dropped and Start is called again; a target that fails behind its calls says so
+// with TargetFailed.
 //
-// Thread safety: Run() on one thread; Pause, Resume and Status on any. Durability is the target's.
-// The transport and the target must outlive it.
+// Thread safety: Run() on one thread; Pause, Resume, TargetFailed and Status on any. Durability is
+// the target's. The transport and the target must outlive it.
 //
 //   auto reflector = Reflector::Create({.resource = pods}, transport, &target);
 //   std::jthread thread([&](std::stop_token stop) { (*reflector)->Run(stop); });
@@ -67,6 +68,10 @@ class Reflector {
   // a start.
   void Pause();
   void Resume();
+
+  // The target could not keep what it was given. A quiet stream may bring no call that could say so
+  // for minutes: it is dropped now, and after a backoff the target is asked where to begin.
+  void TargetFailed(const Error& error);
 
   ReflectorStatus Status() const;
   const ReflectorOptions& options() const;

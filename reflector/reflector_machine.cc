@@ -35,6 +35,13 @@ ReflectorMachine::Outcome ReflectorMachine::Run(const std::stop_token& stop) {
       state = State::kStarting;
       continue;
     }
+    const bool starting_anyhow = state == State::kStarting || (state == State::kBackingOff &&
+                                                               after_backoff_ == State::kStarting);
+    if (!starting_anyhow) {
+      if (const std::optional<Error> failure = TakeTargetFailure()) {
+        state = Fail(*failure, State::kStarting, "target");
+      }
+    }
     recorder_.State(state);
     state = Step(state);
     if (state == State::kAnotherCluster) {
@@ -65,6 +72,7 @@ ReflectorMachine::State ReflectorMachine::Step(State state) {
 
 ReflectorMachine::State ReflectorMachine::Start() {
   stream_.reset();
+  static_cast<void>(TakeTargetFailure());  // what this start is for
   Result<Target::Position> position = target_.Start();
   if (!position) {
     target_.TakeFailed();
@@ -188,7 +196,8 @@ ReflectorMachine::State ReflectorMachine::WaitThen(State next, std::chrono::mill
 ReflectorMachine::State ReflectorMachine::BackOff() {
   std::unique_lock lock(mutex_);
   while (clock_->Now() < backoff_until_) {
-    if (!clock_->WaitUntil(lock, changed_, backoff_until_, token_)) break;
+    // To stop or to pause is Run()'s to see; anything else does not shorten the wait.
+    if (!clock_->WaitUntil(lock, changed_, backoff_until_, token_)) return State::kBackingOff;
   }
   return after_backoff_;
 }
@@ -223,6 +232,19 @@ void ReflectorMachine::Resume() {
     paused_ = false;
   }
   changed_.notify_all();
+}
+
+void ReflectorMachine::TargetFailed(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    target_failure_ = error;
+  }
+  Interrupt();
+}
+
+std::optional<Error> ReflectorMachine::TakeTargetFailure() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(target_failure_, std::nullopt);
 }
 
 bool ReflectorMachine::WaitWhilePaused(const std::stop_token& stop) {

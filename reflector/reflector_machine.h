@@ -1,9 +1,10 @@
 // The machine inside a Reflector: its states, and one function for each.
 //
 // Run() goes from state to state on one thread; each step does what its state says and returns the
-// next one. Status, Pause and Resume may be called from any thread. What it promises is in
-// reflector.h; the table of states is in reflector_status.h. Its code is in three files: starting,
-// checking, waiting (reflector_machine.cc), lists (machine_list.cc), the watch (machine_watch.cc).
+// next one. Status, Pause, Resume and TargetFailed may be called from any thread. What it promises
+// is in reflector.h; the table of states is in reflector_status.h. Its code is in three files:
+// starting, checking, waiting (reflector_machine.cc), lists (machine_list.cc), the watch
+// (machine_watch.cc).
 #pragma once
 
 #include <chrono>
@@ -43,6 +44,7 @@ class ReflectorMachine {
   Outcome Run(const std::stop_token& stop);
   void Pause();
   void Resume();
+  void TargetFailed(const Error& error);
   ReflectorStatus Status() const { return recorder_.Snapshot(); }
   const ReflectorOptions& options() const { return options_; }
 
@@ -93,6 +95,7 @@ class ReflectorMachine {
   std::stop_token FreshToken();
   void Interrupt();
   bool WaitWhilePaused(const std::stop_token& stop);
+  std::optional<Error> TakeTargetFailure();
 
   const ReflectorOptions options_;
   const ShardSelector shard_;
@@ -124,8 +127,9 @@ class ReflectorMachine {
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  bool paused_ = false;         // guarded by mutex_
-  std::stop_source interrupt_;  // guarded by mutex_
+  bool paused_ = false;                  // guarded by mutex_
+  std::optional<Error> target_failure_;  // guarded by mutex_; since the last Start
+  std::stop_source interrupt_;           // guarded by mutex_
 };
 
 }  // namespace larder

@@ -4,12 +4,24 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "tests/storage/support.h"
 
 namespace larder {
 namespace {
 
 using testing::Must;
+
+// Takes part in no commit: each fails.
+class Refuses final : public ChangeSink {
+ public:
+  Result<void> Stage(Indexer::Writer&, const ObjectChange&) override {
+    return MakeError(ErrorCode::kIo, "refused");
+  }
+  void Publish(bool) override {}
+  void Synced() override {}
+};
 
 class NobodyListens final : public ChangeSink {
  public:
@@ -66,6 +78,22 @@ TEST_F(CollectionSyncTest, ARelistOfARewoundServerIsStillOneAfterItWasCutOff) {
     EXPECT_EQ(position.resource_version, "305");
   });
   EXPECT_EQ(stored_, Pod(276, "kept")->json());
+}
+
+// A watch that falls silent makes no call that could return the error.
+TEST_F(CollectionSyncTest, TellsOfAFailedCommitWithoutBeingAsked) {
+  const auto store = Must(Store::Open({.path = dir_.path()}));
+  HotTier hot{HotTierOptions()};
+  const auto indexer = Must(Indexer::Open(store.get(), &hot, testing::SpecOf("pods"), {}));
+  Refuses sink;
+  std::promise<Error> told;
+  CollectionSyncOptions options;
+  options.on_failure = [&](const Error& error) { told.set_value(error); };
+  CollectionSync sync(indexer.get(), &sink, options);
+  Must(sync.Start());
+  Must(sync.Event(EventType::kAdded, Pod(5, "Running")));
+  EXPECT_EQ(told.get_future().get().message, "refused");
+  EXPECT_EQ(testing::CodeOf(sync.Bookmark("6")), ErrorCode::kIo) << "until it is started again";
 }
 
 }  // namespace

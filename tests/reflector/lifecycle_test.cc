@@ -108,6 +108,27 @@ TEST_F(LifecycleTest, PausesAndResumesFromTheTargetsCursor) {
   EXPECT_EQ(reflector_->Status().restarts.at("paused"), 1U);
 }
 
+// Found by the crash programme: the last commit before the server fell silent failed, and nobody
+// told the watch, which was waiting for an event.
+TEST_F(LifecycleTest, ATargetThatFailsBehindAQuietWatchIsAskedAgainWhereToBegin) {
+  std::jthread thread([&](const std::stop_token& stop) { reflector_->Run(stop); });
+  server_.WaitForRead(1);
+  const Error error{ErrorCode::kIo, "no disk", {}, {}};
+  reflector_->TargetFailed(error);
+  WaitForState(ReflectorState::kBackingOff);
+  reflector_->TargetFailed(error);  // one wait and one start are for both
+  while (reflector_->Status().watches < 2) {
+    clock_.Advance(std::chrono::seconds(1));
+    std::this_thread::yield();
+  }
+  server_.WaitForRead(2);
+  thread.request_stop();
+  thread.join();
+  EXPECT_THAT(server_.Opened(), ElementsAre("W 10", "W 10"));
+  EXPECT_THAT(target_.calls, ElementsAre("Start", "Start"));
+  EXPECT_EQ(reflector_->Status().restarts.at("target"), 1U);
+}
+
 TEST_F(LifecycleTest, StopsWhileItIsPausedOrBacksOff) {
   reflector_->Pause();
   std::jthread paused([&](const std::stop_token& stop) { reflector_->Run(stop); });
