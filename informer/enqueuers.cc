@@ -93,6 +93,10 @@ Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
   LARDER_RETURN_IF_ERROR(outcome);
   // The items first: a crash between the two only repeats them.
   LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush());
+  {
+    std::lock_guard lock(mutex_);
+    enqueuer.enqueued = true;
+  }
   if (!sync_->cursor().Complete()) return {};
   return RememberEnqueuer(enqueuer);
 }
@@ -103,6 +107,25 @@ Result<void> SharedInformer::RememberEnqueuer(Enqueuer& enqueuer) {
   std::lock_guard lock(mutex_);
   enqueuer.initial_due = false;
   return {};
+}
+
+// Every object of the first list was enqueued within its own commit: the names are known from now
+// on. One that cannot be written is tried again after the next commit.
+void SharedInformer::RememberEnqueuers() {
+  std::vector<std::shared_ptr<Enqueuer>> due;
+  {
+    std::lock_guard lock(mutex_);
+    if (!listed_) return;
+    for (const auto& enqueuer : enqueuers_) {
+      if (enqueuer->initial_due && enqueuer->enqueued) due.push_back(enqueuer);
+    }
+  }
+  for (const auto& enqueuer : due) {
+    if (auto outcome = RememberEnqueuer(*enqueuer); !outcome) {
+      spdlog::warn("{}: {}; it is tried again, and a restart before that enqueues everything",
+                   enqueuer->options.name, outcome.error().ToString());
+    }
+  }
 }
 
 void SharedInformer::StageItems(Enqueuer& enqueuer, Indexer::Writer& writer,

@@ -186,6 +186,7 @@ bool Listener::Wait(const std::stop_token& stop) {
     if (!buffer_.empty() || rows_waiting_) return true;
     if (stream_ != Stream::kNone && !stream_idle_) return true;
     if (clock_->Now() >= resync_at_ || !delivered_.empty()) return true;
+    if (synced_ && note_due_) return true;  // it could not be written yet
     clock_->WaitUntil(lock, wake_, resync_at_, stop);
   }
   return false;
@@ -196,6 +197,7 @@ void Listener::Run(const std::stop_token& stop) {
     BeginResyncWhenDue();
     Result<void> outcome = ReadStream();
     if (outcome) DeliverBuffered(stop);
+    if (outcome && synced_) outcome = RememberName();
     if (outcome) outcome = AcknowledgeDelivered();
     if (outcome && !stop.stop_requested()) outcome = DeliverRows(stop);
     SetError(outcome);
@@ -302,7 +304,7 @@ void Listener::DeliverBuffered(const std::stop_token& stop) {
       next = buffer_.front();
     }
     if (next.list_end) {
-      SetError(RememberName());
+      static_cast<void>(RememberName());  // where it fails, Run tries again
       synced_.store(true);
     } else {
       Deliver(next.change);

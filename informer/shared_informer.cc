@@ -220,16 +220,18 @@ Result<void> SharedInformer::Stage(Indexer::Writer& writer, const ObjectChange& 
 }
 
 void SharedInformer::Publish(bool committed) {
-  std::lock_guard lock(mutex_);
-  for (const auto& enqueuer : enqueuers_) {
-    WorkQueue::Staged staged = std::exchange(enqueuer->staged, {});
-    if (committed) enqueuer->queue->Committed(std::move(staged));
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& enqueuer : enqueuers_) {
+      WorkQueue::Staged staged = std::exchange(enqueuer->staged, {});
+      if (committed) enqueuer->queue->Committed(std::move(staged));
+    }
+    for (const Registration& listener : listeners_) listener->Publish(committed);
   }
-  for (const Registration& listener : listeners_) listener->Publish(committed);
+  if (committed) RememberEnqueuers();
 }
 
 void SharedInformer::Synced() {
-  std::vector<std::shared_ptr<Enqueuer>> due;
   {
     std::lock_guard lock(mutex_);
     if (!listed_) {
@@ -238,19 +240,9 @@ void SharedInformer::Synced() {
       // know already.
       for (const Registration& listener : listeners_) listener->ListComplete();
     }
-    for (const auto& enqueuer : enqueuers_) {
-      if (enqueuer->initial_due) due.push_back(enqueuer);
-    }
     changed_.notify_all();
   }
-  // Every object of the first list was enqueued within its own commit: the names are known from now
-  // on.
-  for (const auto& enqueuer : due) {
-    if (auto outcome = RememberEnqueuer(*enqueuer); !outcome) {
-      spdlog::warn("{}: {}; everything is enqueued again after a restart", enqueuer->options.name,
-                   outcome.error().ToString());
-    }
-  }
+  RememberEnqueuers();
 }
 
 void SharedInformer::Start() {

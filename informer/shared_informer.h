@@ -195,6 +195,7 @@ class SharedInformer final : private ChangeSink {
     EnqueueFunction function;
     WorkQueue::Staged staged;  // of the commit under way
     bool initial_due = false;  // every stored object is to be enqueued once
+    bool enqueued = false;     // and was, but for what comes with its own commit
   };
 
   SharedInformer(const InformerContext& context, InformerOptions options);
@@ -206,6 +207,7 @@ class SharedInformer final : private ChangeSink {
   Result<void> EnqueueAll(Enqueuer& enqueuer);
   Result<void> EnqueueKept(Enqueuer& enqueuer);
   Result<void> RememberEnqueuer(Enqueuer& enqueuer);
+  void RememberEnqueuers();
   static void StageItems(Enqueuer& enqueuer, Indexer::Writer& writer, const ObjectChange& change);
   Result<std::string> HandlerName(const HandlerOptions& options);
   void WatchFailed(const Error& error);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "storage/testing.h"
+
 namespace larder {
 namespace {
 
@@ -107,7 +109,7 @@ void InformerTest::TearDown() {
 }
 
 void InformerTest::OpenParts() {
-  auto store = Store::Open({.path = (directory_ / "store").string()});
+  auto store = OpenStoreOnEnv({.path = (directory_ / "store").string()}, disk_.env());
   ASSERT_TRUE(store) << store.error().ToString();
   store_ = *std::move(store);
   hot_ = std::make_unique<HotTier>(HotTierOptions{});

@@ -15,6 +15,7 @@
 #include "apiserver/simulator.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
+#include "tests/storage/failing_disk.h"
 
 namespace larder {
 
@@ -73,6 +74,7 @@ class InformerTest : public ::testing::Test {
   uint64_t Lists() const { return simulator_->StatsOf("pods").lists; }
 
   std::filesystem::path directory_;
+  testing::FailingDisk disk_;  // does not, until it is told to
   std::unique_ptr<apiserver::Simulator> simulator_;
   std::unique_ptr<HttpTransport> transport_;
   std::unique_ptr<Store> store_;

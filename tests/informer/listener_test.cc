@@ -53,5 +53,21 @@ TEST_F(ListenerTest, ACommitThatFailedLeavesNoRowsToWaitFor) {
   EXPECT_EQ(handler->Calls().size(), 0U) << "it was not started";
 }
 
+TEST_F(ListenerTest, ADurableNameThatCouldNotBeWrittenIsWrittenLater) {
+  HandlerOptions options;
+  options.durable_name = "audit";
+  const auto handler = std::make_shared<RecordingHandler>();
+  Listener listener(indexer_.get(), names_.get(), handler, options, "audit", RealClock());
+  ASSERT_TRUE(listener.Open(/*complete=*/true));
+  disk_.FailLogWritesWith("durable-names");
+  listener.Start();
+  while (disk_.failures() == 0) std::this_thread::yield();
+  disk_.FailLogWritesWith("");
+  const auto patience = RealClock()->Now() + std::chrono::minutes(1);
+  while (!names_->Revision("audit") && RealClock()->Now() < patience) std::this_thread::yield();
+  EXPECT_EQ(names_->Revision("audit"), options.revision);
+  EXPECT_TRUE(listener.HasSynced());
+}
+
 }  // namespace
 }  // namespace larder

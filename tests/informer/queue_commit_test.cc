@@ -129,6 +129,22 @@ TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {
   EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b", "x/d"}));
 }
 
+TEST_F(EnqueuerTest, ANameThatCouldNotBeWrittenIsWrittenWithTheNextCommit) {
+  CreatePod("a");
+  OpenWithQueue();
+  disk_.FailLogWritesWith("durable-names");
+  Sync();
+  while (disk_.failures() == 0) std::this_thread::yield();
+  disk_.FailLogWritesWith("");
+  CreatePod("b");
+  CatchUp();
+  EXPECT_EQ(Drain().size(), 2u);
+  CloseQueue();
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 0u) << "the name is known: nothing changed since";
+}
+
 TEST_F(EnqueuerTest, EnqueuerThatThrowsDoesNotEndTheStream) {
   OpenWithQueue();
   EnqueuerOptions options;
