@@ -38,6 +38,9 @@ void ExpectNoViolation(const std::string& arguments) {
 TEST(Crash, KillBreaksNoPromise) { ExpectNoViolation("--mode kill --runs 60 --seed 1"); }
 TEST(Crash, PowerLossBreaksNoPromise) { ExpectNoViolation("--mode power --runs 40 --seed 2"); }
 TEST(Crash, DiskErrorsBreakNoPromise) { ExpectNoViolation("--mode io --runs 30 --seed 3"); }
+TEST(Crash, AProcessWhoseDiskFailsForAMomentComesToRest) {
+  ExpectNoViolation("--mode io --fail-at-rest --runs 30 --seed 501");
+}
 TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 8 --seed 4"); }
 TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) { ExpectNoViolation("--mode flip --runs 40 --seed 5"); }
 

@@ -72,7 +72,7 @@ class Episode {
   explicit Episode(const EpisodeOptions& options)
       : options_(options),
         random_(options.seed),
-        sync_(options.mode == "power" && options.seed % 3 == 0),
+        sync_((options.mode == "power" || options.mode == "io") && options.seed % 3 == 0),
         store_(options.directory + "/store"),
         journal_(options.directory + "/journal") {
     apiserver::SimulatorOptions server;
@@ -143,6 +143,8 @@ class Episode {
                                         "--plan",         plan,
                                         "--mutant",       options_.mutant};
     if (sync_) command.emplace_back("--sync");
+    // On a disk that is to be full it would only take the room.
+    if (options_.mode != "full") command.insert(command.end(), {"--log", journal_ + ".log"});
     return command;
   }
 
@@ -317,7 +319,7 @@ class Episode {
 
   const EpisodeOptions options_;
   std::mt19937_64 random_;
-  const bool sync_;  // an informer with Durability::kSync: then a power loss loses nothing either
+  const bool sync_;  // an informer with Durability::kSync
   const std::string store_;
   const std::string journal_;
   std::unique_ptr<apiserver::Simulator> simulator_;

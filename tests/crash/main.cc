@@ -157,6 +157,7 @@ int Main(int argc, char** argv) {
   subject_command->add_option("--mutant", subject.mutant);
   subject_command->add_flag("--sync", subject.sync);
   subject_command->add_option("--settle-file", subject.settle_file);
+  subject_command->add_option("--log", subject.log);
   CLI11_PARSE(app, argc, argv);
   if (subject_command->parsed()) return RunSubject(subject);
 

@@ -1,6 +1,8 @@
 #include "tests/crash/subject.h"
 
+#include <fmt/format.h>
 #include <rocksdb/env.h>
+#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -25,6 +27,9 @@ namespace larder::crash {
 namespace {
 
 using namespace std::chrono_literals;
+
+// After this it says what it waits for; the programme gives it a minute.
+constexpr auto kPatience = 20s;
 
 // The handler whose calls the oracle judges.
 class AuditHandler final : public EventHandler {
@@ -108,8 +113,23 @@ class Subject {
     const std::string cursor = informer_->LastSyncResourceVersion();
     if (!informer_->HasSynced() || cursor.empty() || std::stoull(cursor) < version) return false;
     const ListenerStats handler = handler_->Stats();
+    // The last acknowledgements, too: one that fails while the queue is closed is only repeated by
+    // the next process, but this one is to leave nothing.
     return handler_->HasSynced() && handler.rows == 0 && handler.buffered == 0 &&
-           !handler.spilling && queue_->Counters().items == 0;
+           !handler.spilling && queue_->Counters().items == 0 && queue_->Flush();
+  }
+
+  // Why it is not settled, for whoever looks into it.
+  std::string WhatIsMissing(uint64_t version) {
+    const ListenerStats handler = handler_->Stats();
+    const Result<void> health = store_->Health();
+    return fmt::format(
+        "synced {}, cursor {} of {}; handler: synced {}, rows {}, buffered {}, spilling {}, error "
+        "{}; queue: items {}; store: {}",
+        informer_->HasSynced(), informer_->LastSyncResourceVersion(), version,
+        handler_->HasSynced(), handler.rows, handler.buffered, handler.spilling,
+        handler.error ? handler.error->ToString() : "none", queue_->Counters().items,
+        health ? "healthy" : health.error().ToString());
   }
 
   void Stop() {
@@ -174,7 +194,12 @@ class Subject {
 
 int RunSubject(const SubjectOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  spdlog::set_level(spdlog::level::off);
+  if (options.log.empty()) {
+    spdlog::set_level(spdlog::level::off);
+  } else {
+    spdlog::set_default_logger(spdlog::basic_logger_mt("subject", options.log));
+    spdlog::flush_on(spdlog::level::info);
+  }
   Subject subject(options);
   if (const Result<void> opened = subject.OpenStore(); !opened) {
     std::fprintf(stderr, "crash: %s\n", opened.error().ToString().c_str());
@@ -184,10 +209,15 @@ int RunSubject(const SubjectOptions& options) {
     std::fprintf(stderr, "crash: %s\n", started.error().ToString().c_str());
     std::_Exit(kRefused);
   }
-  for (;;) {
+  bool said = false;
+  for (const auto start = std::chrono::steady_clock::now();;) {
     std::this_thread::sleep_for(5ms);
     uint64_t version = 0;
     if (std::ifstream(options.settle_file) >> version && subject.IsSettled(version)) break;
+    if (!said && std::chrono::steady_clock::now() - start > kPatience) {
+      said = true;
+      std::fprintf(stderr, "crash: not at rest: %s\n", subject.WhatIsMissing(version).c_str());
+    }
   }
   subject.Stop();
   std::_Exit(kSettled);

@@ -31,6 +31,7 @@ struct SubjectOptions {
   // Ends well once it has seen the version that this file says, when there is one, and has nothing
   // left to do.
   std::string settle_file{};
+  std::string log{};  // where its log goes; empty: nowhere
 };
 
 // What the process ends with.
