@@ -22,6 +22,10 @@ size_t ShardCount(const HotTierOptions& options) {
   return std::bit_floor(std::max<size_t>(count, 1));
 }
 
+size_t EntryBytes(std::string_view name, const Object& object) {
+  return object.ByteSize() + name.size() + kEntryOverhead;
+}
+
 }  // namespace
 
 HotTier::HotTier(const HotTierOptions& options)
@@ -108,7 +112,9 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
     // Whoever read the store during the commit may have read the version before it.
     ++shard.epoch;
     --shard.commits;
-    if (committed && change.object) Insert(shard, name, change.object, sequence);
+    if (!committed || !change.object) continue;
+    if (change.if_room && Full(shard, EntryBytes(name.text, *change.object), 1)) continue;
+    Insert(shard, name, change.object, sequence);
   }
 }
 
@@ -133,7 +139,7 @@ void HotTier::Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t 
   const auto entry = shard.entries.emplace(shard.hand);
   entry->text = name.text;
   entry->hash = name.hash;
-  entry->bytes = object->ByteSize() + name.text.size() + kEntryOverhead;
+  entry->bytes = EntryBytes(name.text, *object);
   entry->object = std::move(object);
   entry->sequence = sequence;
   if (options_.ttl.count() != 0) {
@@ -163,13 +169,14 @@ void HotTier::DropExpired(Shard& shard) {
   }
 }
 
+bool HotTier::Full(const Shard& shard, size_t bytes, size_t objects) const {
+  return shard.bytes + bytes > options_.max_bytes / shard_count_ ||
+         (options_.max_objects != 0 &&
+          shard.entries.size() + objects > options_.max_objects / shard_count_);
+}
+
 void HotTier::Shrink(Shard& shard) {
-  const auto too_much = [&] {
-    return shard.bytes > options_.max_bytes / shard_count_ ||
-           (options_.max_objects != 0 &&
-            shard.entries.size() > options_.max_objects / shard_count_);
-  };
-  while (!shard.entries.empty() && too_much()) {
+  while (!shard.entries.empty() && Full(shard, 0, 0)) {
     if (shard.hand == shard.entries.end()) shard.hand = shard.entries.begin();
     if (shard.hand->used.exchange(false, std::memory_order_relaxed)) {
       ++shard.hand;
