@@ -4,11 +4,16 @@
 namespace larder {
 
 // Files are for their owner only, whatever the caller's habits; and the heap stays close to what is
-// in use. glibc keeps a heap for each of up to eight threads a core, and memory that one thread
-// freed does not serve the others: an informer's first start is fifty threads that hand megabytes
-// to each other. Nothing where the allocator is another one (jemalloc, tcmalloc).
+// in use. glibc keeps up to eight heaps a core, and memory that one thread freed does not serve the
+// others: an informer's first start is fifty threads that hand megabytes to each other. One heap
+// for every eight cores took no more time, and two thirds of the memory. Nothing where the
+// allocator is another one (jemalloc, tcmalloc).
 //
 // For programs, not for libraries: the allocator belongs to the whole process.
 void PrepareProcess();
+
+// Gives pages back that nothing stands on, after much was freed: a few milliseconds. Nothing in a
+// process that was not prepared.
+void ReturnFreeMemory();
 
 }  // namespace larder

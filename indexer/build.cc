@@ -17,6 +17,7 @@ constexpr size_t kBuildChunk = 256;
 std::vector<Indexer::BuildProgress> Indexer::Progress() const {
   std::vector<BuildProgress> out;
   for (const LiveIndexPtr& live : Indexes()->indexes()) {
+    if (!live->declared) continue;
     out.push_back({live->definition.name(), live->Ready(), live->scanned.load()});
   }
   return out;
@@ -27,7 +28,7 @@ bool Indexer::WaitUntilReady(std::chrono::milliseconds timeout) const {
   return build_wake_.wait_for(lock, timeout, [this] {
     const IndexSetPtr set = Indexes();
     return std::all_of(set->indexes().begin(), set->indexes().end(),
-                       [](const LiveIndexPtr& live) { return live->Ready(); });
+                       [](const LiveIndexPtr& live) { return live->Ready() || !live->declared; });
   });
 }
 
@@ -38,7 +39,7 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
       std::unique_lock lock(build_mutex_);
       build_wake_.wait(lock, stop, [&] {
         for (const LiveIndexPtr& live : Indexes()->indexes()) {
-          if (!live->Ready()) next = live;
+          if (live->declared && !live->Ready()) next = live;
         }
         return next != nullptr;
       });

@@ -23,6 +23,10 @@ size_t ShardCount(const HotTierOptions& options) {
   return std::bit_floor(std::max<size_t>(count, 1));
 }
 
+size_t EntryBytes(size_t name_bytes, const Object& object) {
+  return object.ByteSize() + name_bytes + kEntryOverhead;
+}
+
 }  // namespace
 
 HotTier::HotTier(const HotTierOptions& options)
@@ -41,7 +45,7 @@ HotTier::Entry::Entry(const Name& of, ObjectPtr held)
       name(of.collection, std::string_view(text).substr(0, of.ns.size()),
            std::string_view(text).substr(of.ns.size())),
       object(std::move(held)),
-      bytes(object->ByteSize() + text.size() + kEntryOverhead) {}
+      bytes(EntryBytes(text.size(), *object)) {}
 
 ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t at_most) {
   const Name name(collection, key.ns, key.name);
@@ -103,7 +107,9 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
     // Whoever read the store during the commit may have read the version before it.
     ++shard.epoch;
     --shard.commits;
-    if (committed && change.object) Insert(shard, name, change.object, sequence);
+    if (!committed || !change.object) continue;
+    if (change.if_room && Full(shard, EntryBytes(name.ns.size() + name.name.size(), *change.object), 1)) continue;
+    Insert(shard, name, change.object, sequence);
   }
 }
 
@@ -153,13 +159,14 @@ void HotTier::DropExpired(Shard& shard) {
   }
 }
 
+bool HotTier::Full(const Shard& shard, size_t bytes, size_t objects) const {
+  return shard.bytes + bytes > options_.max_bytes / shard_count_ ||
+         (options_.max_objects != 0 &&
+          shard.entries.size() + objects > options_.max_objects / shard_count_);
+}
+
 void HotTier::Shrink(Shard& shard) {
-  const auto too_much = [&] {
-    return shard.bytes > options_.max_bytes / shard_count_ ||
-           (options_.max_objects != 0 &&
-            shard.entries.size() > options_.max_objects / shard_count_);
-  };
-  while (!shard.entries.empty() && too_much()) {
+  while (!shard.entries.empty() && Full(shard, 0, 0)) {
     if (shard.hand == shard.entries.end()) shard.hand = shard.entries.begin();
     if (std::exchange(shard.hand->used, false)) {
       ++shard.hand;

@@ -60,6 +60,8 @@ class HotTier {
   struct Change {
     ObjectKey key;
     ObjectPtr object;
+    // Of a first list: nobody has asked for it, so it takes free room, but no other object's.
+    bool if_room = false;
   };
   void BeginCommit(CollectionId collection, const std::vector<Change>& changes);
   void EndCommit(CollectionId collection, const std::vector<Change>& changes, bool committed);
@@ -117,6 +119,8 @@ class HotTier {
   void Erase(Shard& shard, Entries::iterator entry);
   void DropExpired(Shard& shard);
   void Shrink(Shard& shard);
+  // Is there too much, with this much more?
+  bool Full(const Shard& shard, size_t bytes, size_t objects) const;
 
   const HotTierOptions options_;
   const size_t shard_count_;  // a power of two

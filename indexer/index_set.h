@@ -19,13 +19,18 @@ namespace larder {
 struct LiveIndex {
   static constexpr uint64_t kNotReady = UINT64_MAX;
 
-  LiveIndex(IndexDefinition definition_in, IndexId id_in, bool ready)
-      : definition(std::move(definition_in)), id(id_in), ready_since(ready ? 0 : kNotReady) {}
+  LiveIndex(IndexDefinition definition_in, IndexId id_in, bool ready, bool declared_in = true)
+      : definition(std::move(definition_in)),
+        id(id_in),
+        declared(declared_in),
+        ready_since(ready ? 0 : kNotReady) {}
 
   bool Ready() const { return ready_since.load() != kNotReady; }
 
   const IndexDefinition definition;
   const IndexId id;
+  // By somebody of this process. Otherwise it is of an earlier run: kept in step, but not shown.
+  const bool declared;
   std::atomic<uint64_t> ready_since;
   std::atomic<size_t> scanned{0};
 };

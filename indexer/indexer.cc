@@ -1,7 +1,6 @@
 #include "indexer/indexer.h"
 
 #include <algorithm>
-#include <set>
 
 namespace larder {
 
@@ -39,68 +38,6 @@ Result<std::unique_ptr<Indexer>> Indexer::Attach(Store* store, const CollectionI
   return indexer;
 }
 
-// Keyed hashes depend on the key: another key makes another index.
-std::string Indexer::StoredDefinition(const IndexDefinition& definition) const {
-  const std::string key = store_->IndexKeyName(collection_.id);
-  return key.empty() ? definition.definition() : definition.definition() + "#" + key;
-}
-
-// Takes over those of the stored indexes that are still declared as they were, drops the others,
-// and leaves in `declared` what is new.
-Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
-  LARDER_ASSIGN_OR_RETURN(const auto stored, store_->IndexRecords(collection_.id));
-  std::vector<LiveIndexPtr> live;
-  for (const IndexRecord& record : stored) {
-    next_index_id_ = std::max(next_index_id_, record.id + 1);
-    const auto wanted =
-        std::find_if(declared.begin(), declared.end(), [&](const IndexDefinition& definition) {
-          return definition.name() == record.name &&
-                 StoredDefinition(definition) == record.definition;
-        });
-    if (wanted == declared.end()) {
-      LARDER_RETURN_IF_ERROR(store_->DropIndex(collection_.id, record.id));
-      continue;
-    }
-    live.push_back(std::make_shared<LiveIndex>(*std::move(wanted), record.id, record.ready));
-    declared.erase(wanted);
-  }
-  indexes_ = std::make_shared<const IndexSet>(std::move(live));
-  return {};
-}
-
-Result<void> Indexer::AddIndexers(std::vector<IndexDefinition> indexes) {
-  {
-    std::lock_guard write_lock(write_mutex_);
-    std::vector<LiveIndexPtr> live = Indexes()->indexes();
-    std::set<std::string> names;
-    for (const LiveIndexPtr& index : live) names.insert(index->definition.name());
-    // An empty collection needs no build: every object to come brings its own keys.
-    bool empty = true;
-    LARDER_RETURN_IF_ERROR(store_->ScanHeads(
-        collection_.id, {}, [&](const ObjectKey&, const ObjectHead&) { return empty = false; }));
-    Transaction transaction = store_->Begin();
-    IndexId next_id = next_index_id_;
-    for (IndexDefinition& definition : indexes) {
-      if (!names.insert(definition.name()).second) {
-        return MakeError(ErrorCode::kAlreadyExists, "index {} is declared already",
-                         definition.name());
-      }
-      const IndexId id = next_id++;
-      transaction.PutIndexRecord(collection_.id,
-                                 {id, definition.name(), StoredDefinition(definition), empty});
-      live.push_back(std::make_shared<LiveIndex>(std::move(definition), id, empty));
-    }
-    if (transaction.Empty()) return {};
-    LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
-    next_index_id_ = next_id;
-    std::lock_guard lock(mutex_);
-    indexes_ = std::make_shared<const IndexSet>(std::move(live));
-  }
-  std::lock_guard lock(build_mutex_);
-  build_wake_.notify_all();
-  return {};
-}
-
 IndexSetPtr Indexer::Indexes() const {
   std::shared_lock lock(mutex_);
   return indexes_;
@@ -108,10 +45,10 @@ IndexSetPtr Indexer::Indexes() const {
 
 Result<LiveIndexPtr> Indexer::Find(std::string_view index) const {
   const IndexSetPtr set = Indexes();
-  if (LiveIndexPtr found = set->Find(index)) return found;
+  if (LiveIndexPtr found = set->Find(index); found && found->declared) return found;
   std::string names;
-  for (const LiveIndexPtr& live : set->indexes()) {
-    names += (names.empty() ? "" : ", ") + live->definition.name();
+  for (const IndexDefinition& index_of : GetIndexers()) {
+    names += (names.empty() ? "" : ", ") + index_of.name();
   }
   return MakeError(ErrorCode::kNotFound, "no index \"{}\" on {}; there are: {}", index,
                    collection_.spec.ToString(), names.empty() ? "none" : names);
@@ -128,7 +65,9 @@ Error Indexer::NotReady(const LiveIndex& index) const {
 
 std::vector<IndexDefinition> Indexer::GetIndexers() const {
   std::vector<IndexDefinition> out;
-  for (const LiveIndexPtr& live : Indexes()->indexes()) out.push_back(live->definition);
+  for (const LiveIndexPtr& live : Indexes()->indexes()) {
+    if (live->declared) out.push_back(live->definition);
+  }
   return out;
 }
 

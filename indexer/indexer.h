@@ -41,8 +41,12 @@ enum class WhenNotReady { kFail, kScan };
 class Indexer {
  public:
   // `store` and `hot` must outlive the indexer; `hot` may be null. Finds or makes the collection,
-  // declares the indexes, starts filling those that are new or changed, drops those that are no
-  // longer declared.
+  // declares the indexes, starts filling those that are new or changed.
+  //
+  // Indexes of an earlier run that are not among these are kept for whoever declares them later
+  // (AddIndexers), and are then ready at once: over labels and fields they are kept in step
+  // meanwhile, unseen; over a user's function until the first object changes. What nobody declares
+  // for StoreOptions::collection_ttl is dropped.
   static Result<std::unique_ptr<Indexer>> Open(Store* store, HotTier* hot,
                                                const CollectionSpec& spec,
                                                std::vector<IndexDefinition> indexes);
@@ -133,7 +137,7 @@ class Indexer {
     // What the caller knows of the row that may stand there already.
     enum class Expect {
       kOlder,   // nothing: an equal or newer version there is left alone
-      kAbsent,  // that there is none: it is not looked for
+      kAbsent,  // that there is none: it is not looked for, and takes no other's room in memory
       kAny,     // that versions cannot be compared (a rewound server): write in any case
     };
     // Adds to the transaction: the object, its index keys, the removal of those that no longer
@@ -165,12 +169,16 @@ class Indexer {
                        Expect expect);
     Result<void> StageIndexes(const Object* old, const Object* now, const Values* now_values,
                               const ObjectKey& key);
-    void Stage(const ObjectKey& key, ObjectPtr object);
+    void Stage(const ObjectKey& key, ObjectPtr object, bool if_room = false);
+    void DropUnknown();
+    void ForgetDropped();
 
     Indexer* const indexer_;
     std::unique_lock<std::mutex> lock_;
     const IndexSetPtr indexes_;  // no index is added while we hold the lock
     Transaction transaction_;
+    bool looked_for_unknown_ = false;
+    bool dropped_ = false;                 // indexes, with this transaction
     std::vector<HotTier::Change> staged_;  // the last state of each key, in order of first touch
     std::unordered_map<std::string, size_t> staged_at_;
     std::unordered_map<std::string, std::optional<std::string>> staged_deltas_;
@@ -180,6 +188,9 @@ class Indexer {
  private:
   Indexer(Store* store, HotTier* hot, CollectionInfo collection);
   Result<void> AdoptStored(std::vector<IndexDefinition>& declared);
+  Result<bool> UnusedForLong(const IndexRecord& record);
+  Result<void> ForgetUnused(IndexId index);
+  void SetIndexes(std::vector<LiveIndexPtr> live);
   std::string StoredDefinition(const IndexDefinition& definition) const;
   Result<LiveIndexPtr> Find(std::string_view index) const;
   IndexSetPtr Indexes() const;

@@ -35,6 +35,7 @@ Result<ObjectPtr> Indexer::Writer::Current(const ObjectKey& key) {
 
 Result<void> Indexer::Writer::StageIndexes(const Object* old, const Object* now,
                                            const Values* now_values, const ObjectKey& key) {
+  DropUnknown();
   const CollectionId collection = indexer_->collection_.id;
   const bool same_uid = old && now && old->uid() == now->uid();
   Values before, after;
@@ -66,10 +67,10 @@ Result<void> Indexer::Writer::StageIndexes(const Object* old, const Object* now,
   return {};
 }
 
-void Indexer::Writer::Stage(const ObjectKey& key, ObjectPtr object) {
+void Indexer::Writer::Stage(const ObjectKey& key, ObjectPtr object, bool if_room) {
   const auto [at, fresh] = staged_at_.emplace(key.ToString(), staged_.size());
   if (fresh) {
-    staged_.push_back({key, std::move(object)});
+    staged_.push_back({key, std::move(object), if_room});
   } else {
     staged_[at->second].object = std::move(object);
   }
@@ -105,7 +106,7 @@ Result<Indexer::Change> Indexer::Writer::Put(const ObjectPtr& object, const Enco
                                                         : Outcome::kRecreated;
   LARDER_RETURN_IF_ERROR(StageIndexes(change.old.get(), object.get(), values, encoded.key));
   transaction_.PutObject(indexer_->collection_.id, encoded);
-  Stage(encoded.key, object);
+  Stage(encoded.key, object, /*if_room=*/expect == Expect::kAbsent);
   return change;
 }
 
@@ -159,6 +160,7 @@ Result<void> Indexer::Writer::Commit(Durability durability) {
   if (indexer_->hot_) indexer_->hot_->BeginCommit(collection, staged_);
   auto outcome = indexer_->store_->Commit(std::move(transaction_), durability);
   if (indexer_->hot_) indexer_->hot_->EndCommit(collection, staged_, outcome.has_value());
+  if (outcome && dropped_) ForgetDropped();
   return outcome;
 }
 

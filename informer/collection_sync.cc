@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/process.h"
 #include "storage/notes.h"
 
 namespace larder {
@@ -233,9 +234,10 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   next.state = SyncState::kSynced;
   next.resource_version = resource_version;
   LARDER_RETURN_IF_ERROR(CommitCursor(next));
-  seen_.clear();
+  seen_ = {};  // its table, too
   // A list is written once and replayed never: without this a restart would read it from the log.
   indexer_->store()->StartFlush();
+  ReturnFreeMemory();
   spdlog::info("{}: complete at version {}", indexer_->collection().spec.ToString(),
                resource_version);
   sink_->Synced();

@@ -41,13 +41,21 @@ Result<bool> Covers(const CollectionSpec& wide, const CollectionSpec& narrow) {
                      [](const auto& one) { return one.path.text().rfind("metadata.", 0) == 0; });
 }
 
+// More than there are cores is no sooner done; and two segments of a list that are not committed
+// yet, with what the network holds of it, are some ten megabytes.
+size_t ListsAtOnce(const FactoryOptions& options, const Store& store) {
+  constexpr size_t kPerList = size_t{32} << 20;  // of the memory limit
+  if (options.max_lists_at_once > 0) return options.max_lists_at_once;
+  return std::min<size_t>(std::thread::hardware_concurrency(),
+                          std::max<size_t>(store.options().memory_limit / kPerList, 1));
+}
+
 }  // namespace
 
 SharedInformerFactory::SharedInformerFactory(InformerContext context, FactoryOptions options)
     : context_(std::move(context)),
       options_(std::move(options)),
-      list_gate_(options_.max_lists_at_once > 0 ? options_.max_lists_at_once
-                                                : std::thread::hardware_concurrency()) {
+      list_gate_(ListsAtOnce(options_, *context_.store)) {
   context_.list_gate = &list_gate_;
 }
 
@@ -199,7 +207,7 @@ Error SharedInformerFactory::NotSynced(ErrorCode code) const {
       .value();
 }
 
-void SharedInformerFactory::Shutdown() {
+std::vector<std::string> SharedInformerFactory::Shutdown() {
   {
     std::lock_guard lock(mutex_);
     shut_down_ = true;
@@ -207,7 +215,15 @@ void SharedInformerFactory::Shutdown() {
   const std::vector<const Entry*> entries = Entries();
   // A connection may need a second to end: all at once, so that many do not add up.
   for (const Entry* entry : entries) entry->informer->RequestStop();
-  for (const Entry* entry : entries) entry->informer->Stop();
+  const Clock::Steady now = options_.clock->Now();
+  std::vector<std::string> left;
+  for (const Entry* entry : entries) {
+    const auto deadline = now + entry->informer->options().handler_grace;
+    for (const std::string& handler : entry->informer->StopBy(deadline)) {
+      left.push_back(handler + " of " + entry->spec.ToString());
+    }
+  }
+  return left;
 }
 
 std::vector<FactoryInformerStatus> SharedInformerFactory::Status() const {

@@ -39,7 +39,7 @@ struct FactoryOptions {
   std::string field_selector{};
   std::chrono::milliseconds resync_period{0};
   // So many collections are listed at once: bounds the memory of a first start. 0: as many as there
-  // are cores.
+  // are cores, but no more than one for each 32 MiB of the store's memory_limit.
   size_t max_lists_at_once = 0;
   // Has the last word on every request: list options, strategy, time-outs.
   std::function<void(InformerOptions&)> tweak{};
@@ -86,8 +86,9 @@ class SharedInformerFactory {
   // Waits until every one is synced. kTimeout names those that are not, and why; kCancelled.
   Result<void> WaitForCacheSync(Clock::Steady deadline, const std::stop_token& stop) const;
   // Ends all streams at once, then commits and handlers, in the order in which they were asked for.
-  // Nothing can be asked for or started afterwards.
-  void Shutdown();
+  // Nothing can be asked for or started afterwards. Returns the handlers that did not return within
+  // the grace, which all share, as "handler of collection" (SharedInformer::Stop).
+  std::vector<std::string> Shutdown();
 
   std::vector<FactoryInformerStatus> Status() const;
   const InformerContext& context() const { return context_; }

@@ -68,10 +68,29 @@ void Listener::Start() {
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 
-void Listener::Stop() {
-  if (!thread_.joinable()) return;
+bool Listener::Stop(Clock::Steady deadline) {
+  if (!thread_.joinable()) return true;
   thread_.request_stop();
-  if (!OnOwnThread()) thread_.join();
+  if (OnOwnThread()) return true;
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    // Outside of the handler it is our own code, which ends by itself.
+    while (!ended_ && (!delivering_ || clock_->Now() < deadline)) {
+      clock_->WaitUntil(lock, wake_, delivering_ ? deadline : Clock::Steady::max(), {});
+    }
+    if (!ended_) {
+      spdlog::error(
+          "{}: handler {} has not returned from {}: its thread is left behind, and ends when it "
+          "does",
+          indexer_->collection().spec.ToString(), name_, delivering_->current()->key().ToString());
+      left_behind_ = shared_from_this();
+      thread_.detach();
+      return false;
+    }
+  }
+  thread_.join();
+  return true;
 }
 
 Result<void> Listener::Forget() {
@@ -193,20 +212,36 @@ bool Listener::Wait(const std::stop_token& stop) {
 }
 
 void Listener::Run(const std::stop_token& stop) {
+  Work(stop);
+  std::shared_ptr<Listener> self;  // the last thing to go
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  wake_.notify_all();
+  self = std::move(left_behind_);
+}
+
+void Listener::Work(const std::stop_token& stop) {
   while (Wait(stop)) {
-    BeginResyncWhenDue();
-    Result<void> outcome = ReadStream();
-    if (outcome) DeliverBuffered(stop);
-    if (outcome && synced_) outcome = RememberName();
-    if (outcome) outcome = AcknowledgeDelivered();
-    if (outcome && !stop.stop_requested()) outcome = DeliverRows(stop);
-    SetError(outcome);
+    const Result<bool> outcome = DeliverOnce(stop);
+    if (outcome && !*outcome) return;
+    SetError(outcome ? Result<void>() : tl::unexpected(outcome.error()));
     if (!outcome) {
       spdlog::error("handler {}: {}; trying again", name_, outcome.error().ToString());
       clock_->SleepFor(std::chrono::seconds(1), stop);
     }
   }
   SetError(AcknowledgeDelivered());
+}
+
+// False: left behind.
+Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
+  BeginResyncWhenDue();
+  LARDER_RETURN_IF_ERROR(ReadStream());
+  if (!DeliverBuffered(stop)) return false;
+  if (synced_) LARDER_RETURN_IF_ERROR(RememberName());
+  LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
+  if (stop.stop_requested()) return true;
+  return DeliverRows(stop);
 }
 
 void Listener::SetError(const Result<void>& outcome) {
@@ -291,23 +326,23 @@ void Listener::EndStream() {
   if (first && list_complete_) PushListEnd();
 }
 
-void Listener::DeliverBuffered(const std::stop_token& stop) {
+bool Listener::DeliverBuffered(const std::stop_token& stop) {
   for (size_t delivered = 0; !stop.stop_requested(); ++delivered) {
     Pending next;
     {
       std::lock_guard lock(mutex_);
-      if (buffer_.empty()) return;
+      if (buffer_.empty()) return true;
       // A stream has its turn also while changes come without end.
-      if (delivered >= kStreamPiece && stream_ != Stream::kNone) return;
+      if (delivered >= kStreamPiece && stream_ != Stream::kNone) return true;
       // The first list ends when what spilled of it is delivered, too.
-      if (buffer_.front().list_end && rows_waiting_) return;
+      if (buffer_.front().list_end && rows_waiting_) return true;
       next = buffer_.front();
     }
     if (next.list_end) {
-      static_cast<void>(RememberName());  // where it fails, Run tries again
+      static_cast<void>(RememberName());  // where it fails, DeliverOnce tries again
       synced_.store(true);
-    } else {
-      Deliver(next.change);
+    } else if (!Deliver(next.change)) {
+      return false;
     }
     {
       // Taken out only now, so that what the handler is busy with counts as
@@ -320,6 +355,7 @@ void Listener::DeliverBuffered(const std::stop_token& stop) {
       delivered_.emplace_back(next.change.current()->key(), next.generation);
     if (delivered_.size() >= kAcknowledgeEvery) SetError(AcknowledgeDelivered());
   }
+  return true;
 }
 
 // From here on the name is known: a restart brings only what is not acknowledged.
@@ -345,26 +381,30 @@ Result<void> Listener::AcknowledgeDelivered() {
   return {};
 }
 
-Result<void> Listener::DeliverRows(const std::stop_token& stop) {
+Result<std::vector<PendingDeltas::Row>> Listener::ReadRows(const ObjectKey& after) {
+  const Indexer::View view = rows_.BeginRead(*indexer_->BeginWrite());
+  return rows_.Read(view, after, kRowsPerRead);
+}
+
+// False: left behind.
+Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
   ObjectKey after;
   for (;;) {
     {
       std::lock_guard lock(mutex_);
-      if (!rows_waiting_) return {};
-      if (!buffer_.empty() && !buffer_.front().list_end) return {};  // older than the rows: first
+      if (!rows_waiting_) return true;
+      if (!buffer_.empty() && !buffer_.front().list_end) return true;  // older than the rows: first
     }
-    if (stop.stop_requested()) return {};
-    const Indexer::View view = rows_.BeginRead(*indexer_->BeginWrite());
-    LARDER_ASSIGN_OR_RETURN(std::vector<PendingDeltas::Row> rows,
-                            rows_.Read(view, after, kRowsPerRead));
+    if (stop.stop_requested()) return true;
+    LARDER_ASSIGN_OR_RETURN(std::vector<PendingDeltas::Row> rows, ReadRows(after));
     size_t done = 0;
     for (; done < rows.size() && !stop.stop_requested(); ++done) {
-      Deliver(rows[done].change);
-      if (rows[done].then) Deliver(*rows[done].then);
+      if (!Deliver(rows[done].change)) return false;
+      if (rows[done].then && !Deliver(*rows[done].then)) return false;
     }
     rows.resize(done);
     LARDER_ASSIGN_OR_RETURN(const bool drained, AcknowledgeRows(rows));
-    if (drained || stop.stop_requested()) return {};
+    if (drained || stop.stop_requested()) return true;
     // Past the last key: begin again at the first.
     after = rows.empty() ? ObjectKey{} : rows.back().key;
   }
@@ -388,20 +428,15 @@ Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& ro
   return true;
 }
 
-void Listener::Deliver(const ObjectChange& change) {
+bool Listener::Deliver(const ObjectChange& change) {
+  {
+    std::lock_guard lock(mutex_);
+    delivering_ = &change;
+    if (stopping_) wake_.notify_all();
+  }
   bool threw = true;
   try {
-    switch (change.type) {
-      case ChangeType::kAdded:
-        handler_->OnAdd(change.object, change.in_initial_list);
-        break;
-      case ChangeType::kUpdated:
-        handler_->OnUpdate(change.old, change.object);
-        break;
-      case ChangeType::kDeleted:
-        handler_->OnDelete(change.old, change.inferred);
-        break;
-    }
+    Call(change);
     threw = false;
   } catch (const std::exception& error) {
     spdlog::error("handler {} threw on {}: {}", name_, change.current()->key().ToString(),
@@ -412,6 +447,22 @@ void Listener::Deliver(const ObjectChange& change) {
   std::lock_guard lock(mutex_);
   ++stats_.delivered;
   if (threw) ++stats_.exceptions;
+  delivering_ = nullptr;
+  return !left_behind_;
+}
+
+void Listener::Call(const ObjectChange& change) {
+  switch (change.type) {
+    case ChangeType::kAdded:
+      handler_->OnAdd(change.object, change.in_initial_list);
+      break;
+    case ChangeType::kUpdated:
+      handler_->OnUpdate(change.old, change.object);
+      break;
+    case ChangeType::kDeleted:
+      handler_->OnDelete(change.old, change.inferred);
+      break;
+  }
 }
 
 ListenerStats Listener::Stats() const {

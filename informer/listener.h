@@ -31,6 +31,11 @@
 //     again.
 // So a handler that blocks stalls nobody: its buffer is bounded, and its rows
 // are bounded by the number of keys.
+//  7. A thread cannot be ended from outside. When a handler does not return in
+//  time, Stop() leaves its
+//     thread behind: detached, with the listener in its hands, and without a
+//     further look at the indexer, the store or the clock, which may be gone by
+//     then. It ends with the handler's call.
 //
 // Lock order: the collection's write lock, then mutex_. No handler runs under
 // either; a filter runs under the first.
@@ -69,7 +74,7 @@ struct ListenerStats {
   std::optional<Error> error;
 };
 
-class Listener {
+class Listener final : public std::enable_shared_from_this<Listener> {
  public:
   Listener(Indexer* indexer, DurableNames* names, std::shared_ptr<EventHandler> handler,
            HandlerOptions options, std::string name, Clock* clock);
@@ -85,8 +90,10 @@ class Listener {
   void Start();
   // Ends the thread; what was not delivered waits on disk for a durable
   // handler. Called by the handler itself, it returns at once and the thread
-  // ends with the call.
-  void Stop();
+  // ends with the call. False: the handler has not returned by `deadline`, and
+  // its thread was left behind.
+  bool Stop(Clock::Steady deadline = Clock::Steady::max());
+  void RequestStop() { thread_.request_stop(); }
   bool OnOwnThread() const { return thread_.get_id() == std::this_thread::get_id(); }
   // After Stop: removes what is on disk of it; a durable name is known no more.
   Result<void> Forget();
@@ -112,16 +119,22 @@ class Listener {
   enum class Stream { kNone, kFirst, kResync };
 
   void Run(const std::stop_token& stop);
+  void Work(const std::stop_token& stop);
   bool Wait(const std::stop_token& stop);
-  void DeliverBuffered(const std::stop_token& stop);
-  Result<void> DeliverRows(const std::stop_token& stop);
+  Result<std::vector<PendingDeltas::Row>> ReadRows(const ObjectKey& after);
+  // False, as of Deliver: leave everything alone.
+  bool DeliverBuffered(const std::stop_token& stop);
+  Result<bool> DeliverRows(const std::stop_token& stop);
+  Result<bool> DeliverOnce(const std::stop_token& stop);
   Result<bool> AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows);
   // Puts the next piece of the stream into the buffer, when that has room.
   Result<void> ReadStream();
   void EndStream();
   bool HasRoom() const;
   void BeginResyncWhenDue();
-  void Deliver(const ObjectChange& change);
+  // False: the thread was left behind while the handler ran.
+  bool Deliver(const ObjectChange& change);
+  void Call(const ObjectChange& change);
   Result<void> AcknowledgeDelivered();
   Result<void> RememberName();
   std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
@@ -156,6 +169,10 @@ class Listener {
                                 // stream is delivered
   Clock::Steady resync_at_ = Clock::Steady::max();
   ListenerStats stats_;
+  const ObjectChange* delivering_ = nullptr;  // what the handler is busy with
+  bool stopping_ = false;                     // Stop() waits
+  bool ended_ = false;                        // the thread does nothing more
+  std::shared_ptr<Listener> left_behind_;     // itself, as long as its detached thread needs it
   std::atomic<bool> synced_{false};
   std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge; only the thread's
   std::jthread thread_;                                    // last

@@ -155,6 +155,12 @@ Result<std::string> SharedInformer::HandlerName(const HandlerOptions& options) {
 
 Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
     std::shared_ptr<EventHandler> handler, HandlerOptions options) {
+  if (!handler) return MakeError(ErrorCode::kInvalidArgument, "the handler is null");
+  if (options.resync_period.count() < 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "resync_period is {} ms; use 0 for the informer's own, or a time",
+                     options.resync_period.count());
+  }
   if (options.resync_period.count() == 0) options.resync_period = options_.resync_period;
   Registration listener;
   {
@@ -185,8 +191,12 @@ Result<void> SharedInformer::RemoveEventHandler(const Registration& registration
     listeners_.erase(it);
     if (registration->OnOwnThread()) retired_.push_back(registration);
   }
-  registration->Stop();
-  return registration->Forget();
+  const bool ended = registration->Stop(GraceEnd());
+  LARDER_RETURN_IF_ERROR(registration->Forget());
+  if (ended) return {};
+  return MakeError(ErrorCode::kTimeout,
+                   "handler {} is removed, but has not returned from its last call within {} ms",
+                   registration->name(), options_.handler_grace.count());
 }
 
 Result<void> SharedInformer::ForgetHandler(const std::string& durable_name) {
@@ -264,11 +274,13 @@ void SharedInformer::Run(const std::stop_token& stop) {
   if (handler) handler();
 }
 
-void SharedInformer::Stop() {
+std::vector<std::string> SharedInformer::Stop() { return StopBy(GraceEnd()); }
+
+std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
   std::vector<Registration> listeners;
   {
     std::lock_guard lock(mutex_);
-    if (stopped_.exchange(true)) return;
+    if (stopped_.exchange(true)) return {};
     thread_.request_stop();
     listeners = listeners_;
     listeners.insert(listeners.end(), retired_.begin(), retired_.end());
@@ -276,7 +288,13 @@ void SharedInformer::Stop() {
   }
   if (sync_) sync_->Stop();
   if (thread_.joinable()) thread_.join();
-  for (const Registration& listener : listeners) listener->Stop();
+  // All are told before any is waited for: they share the grace.
+  for (const Registration& listener : listeners) listener->RequestStop();
+  std::vector<std::string> left;
+  for (const Registration& listener : listeners) {
+    if (!listener->Stop(deadline)) left.push_back(listener->name());
+  }
+  return left;
 }
 
 void SharedInformer::RequestStop() {

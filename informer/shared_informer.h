@@ -79,6 +79,9 @@ struct InformerOptions {
   Transform transform;
   // For handlers that name none of their own.
   std::chrono::milliseconds resync_period{0};
+  // So long a handler that is busy may take to return when the informer is stopped or the handler
+  // removed; after it, its thread is left behind (Stop).
+  std::chrono::milliseconds handler_grace = std::chrono::seconds(30);
   Durability durability = Durability::kRelaxed;
   // Everything else about the connection: strategy, timeouts. Resource and selectors are taken from
   // above.
@@ -129,7 +132,8 @@ class SharedInformer final : private ChangeSink {
                                        HandlerOptions options = {});
   // Returns when the handler is not running any more, but for a handler that
   // removes itself. A durable name is forgotten: registered again, it gets
-  // everything once. kNotFound.
+  // everything once. kNotFound; kTimeout: it is removed, but has not returned
+  // from its last call within the grace (Stop).
   Result<void> RemoveEventHandler(const Registration& registration);
   // Ends what is kept for a durable name that is registered no more. kConflict:
   // it is registered.
@@ -141,7 +145,15 @@ class SharedInformer final : private ChangeSink {
   // Starts listing or watching; returns at once.
   void Start();
   // Ends everything in order: the stream, the commits, the handlers. May not be started again.
-  void Stop();
+  //
+  // No thread can be ended against its will. Handlers that do not return within the grace are left
+  // behind and returned here by name; the log says with which object each is busy. Such a handler
+  // hears nothing more, nothing of ours is touched when it does return, and its last change counts
+  // as not acknowledged. What the handler itself uses must stay alive: often the process should
+  // end.
+  std::vector<std::string> Stop();
+  // The same with another end of the grace than handler_grace from now.
+  std::vector<std::string> StopBy(Clock::Steady deadline);
   // Begins to end the stream and returns at once; Stop() does the rest.
   void RequestStop();
   bool IsStarted() const;
@@ -209,6 +221,7 @@ class SharedInformer final : private ChangeSink {
   Result<void> RememberEnqueuer(Enqueuer& enqueuer);
   void RememberEnqueuers();
   static void StageItems(Enqueuer& enqueuer, Indexer::Writer& writer, const ObjectChange& change);
+  Clock::Steady GraceEnd() const { return options_.clock->Now() + options_.handler_grace; }
   Result<std::string> HandlerName(const HandlerOptions& options);
   void WatchFailed(const Error& error);
 

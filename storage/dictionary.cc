@@ -14,25 +14,39 @@ namespace larder {
 namespace {
 
 constexpr size_t kChecksumBytes = 4;
-// What a thread keeps for the next object; one huge object must not pin more.
+// What is kept for the next object; one huge object must not pin more.
 constexpr size_t kKeptScratchBytes = size_t{256} << 10;
 
-struct Contexts {
-  ZSTD_CCtx* compress = ZSTD_createCCtx();
-  ZSTD_DCtx* decompress = ZSTD_createDCtx();
-  std::string scratch;
-  ~Contexts() {
-    ZSTD_freeCCtx(compress);
-    ZSTD_freeDCtx(decompress);
-  }
+struct Unpacker {
+  ZSTD_DCtx* context = ZSTD_createDCtx();
+  Unpacker() = default;
+  ~Unpacker() { ZSTD_freeDCtx(context); }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
 };
-Contexts& PerThread() {
-  thread_local Contexts contexts;
-  return contexts;
-}
 
 uint32_t Checksum(std::string_view bytes) {
   return static_cast<uint32_t>(XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+}  // namespace
+
+struct Compressor::Work {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  std::string scratch;
+  Work() = default;
+  ~Work() { ZSTD_freeCCtx(context); }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+};
+
+namespace {
+
+// Never destroyed: threads may compress while the process ends.
+template <typename T>
+Spares<T>& SparesOf() {
+  static auto* const spares = new Spares<T>;
+  return *spares;
 }
 
 }  // namespace
@@ -89,12 +103,16 @@ Result<DictionaryPtr> Dictionary::Parse(DictionaryId id, std::string_view record
 }
 
 Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
-                                      const std::vector<std::string>& samples, size_t max_bytes) {
+                                      std::vector<std::string> samples, size_t max_bytes) {
   std::string joined;
   std::vector<size_t> sizes;
-  for (const std::string& sample : samples) {
+  size_t total = 0;
+  for (const std::string& sample : samples) total += sample.size();
+  joined.reserve(total);
+  for (std::string& sample : samples) {
     joined += sample;
     sizes.push_back(sample.size());
+    sample = std::string();  // megabytes: not held twice
   }
   // A dictionary as large as what it was made from would only repeat it.
   std::string bytes(std::min(max_bytes, joined.size() / 8), '\0');
@@ -108,13 +126,17 @@ Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
   return std::make_shared<const Dictionary>(id, seen, std::move(bytes));
 }
 
-Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictionary, int level) {
-  Contexts& contexts = PerThread();
-  ZSTD_CCtx* context = contexts.compress;
+Compressor::Compressor() : work_(SparesOf<Work>().Take()) {}
+Compressor::~Compressor() = default;
+
+Result<std::string_view> Compressor::Compress(std::string_view raw, const Dictionary* dictionary,
+                                              int level) {
+  ZSTD_CCtx* const context = work_->context;
+  std::string& scratch = work_->scratch;
   const size_t bound = ZSTD_compressBound(raw.size());
-  if (contexts.scratch.size() < bound ||
-      (contexts.scratch.size() > kKeptScratchBytes && bound <= kKeptScratchBytes)) {
-    contexts.scratch = std::string(std::max(bound, size_t{32} << 10), '\0');
+  if (scratch.size() < bound ||
+      (scratch.size() > kKeptScratchBytes && bound <= kKeptScratchBytes)) {
+    scratch = std::string(std::max(bound, size_t{32} << 10), '\0');
   }
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
   // Our own header holds size and dictionary id, so zstd's need not.
@@ -125,17 +147,18 @@ Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictio
   } else {
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
   }
-  const size_t size = ZSTD_compress2(context, contexts.scratch.data(), contexts.scratch.size(),
-                                     raw.data(), raw.size());
+  const size_t size =
+      ZSTD_compress2(context, scratch.data(), scratch.size(), raw.data(), raw.size());
   if (ZSTD_isError(size)) {
     return MakeError(ErrorCode::kInternal, "zstd: {}", ZSTD_getErrorName(size));
   }
-  return std::string_view(contexts.scratch.data(), size);
+  return std::string_view(scratch.data(), size);
 }
 
 Result<void> Decompress(std::string_view stored, size_t raw_size, const Dictionary* dictionary,
                         std::string& out) {
-  ZSTD_DCtx* context = PerThread().decompress;
+  const auto unpacker = SparesOf<Unpacker>().Take();
+  ZSTD_DCtx* const context = unpacker->context;
   out.resize(raw_size);
   const size_t size =
       dictionary

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "storage/spares.h"
 
 struct ZSTD_CDict_s;
 struct ZSTD_DDict_s;
@@ -66,13 +67,24 @@ using DictionaryPtr = std::shared_ptr<const Dictionary>;
 // Builds a dictionary from samples; kInvalidArgument when there are too few to learn from. Takes
 // a fraction of a second.
 Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
-                                      const std::vector<std::string>& samples,
+                                      std::vector<std::string> samples,
                                       size_t max_bytes = kDictionaryBytes);
 
-// A null dictionary means without one. The view is into a buffer of this thread and holds until its
-// next call of Compress.
-Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictionary,
-                                  int level = kValueLevel);
+// Compresses one value after the other, without making its tables anew.
+class Compressor {
+ public:
+  Compressor();
+  ~Compressor();
+
+  // A null dictionary means without one. The view holds until the next call.
+  Result<std::string_view> Compress(std::string_view raw, const Dictionary* dictionary,
+                                    int level = kValueLevel);
+
+ private:
+  struct Work;
+  Spares<Work>::Lease work_;
+};
+
 // `out` becomes the raw bytes; its capacity is kept.
 Result<void> Decompress(std::string_view stored, size_t raw_size, const Dictionary* dictionary,
                         std::string& out);

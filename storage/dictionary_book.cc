@@ -28,9 +28,10 @@ constexpr std::chrono::minutes kStillOnItsWay{10};
 
 double CompressedBytes(const std::vector<std::string>& samples, const Dictionary& dictionary,
                        int level) {
+  Compressor compressor;
   size_t total = 0;
   for (const std::string& sample : samples) {
-    total += Compress(sample, &dictionary, level).value_or("").size();
+    total += compressor.Compress(sample, &dictionary, level).value_or("").size();
   }
   return static_cast<double>(total);
 }
@@ -222,7 +223,7 @@ Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId i
     return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.size());
   }
   LARDER_ASSIGN_OR_RETURN(DictionaryPtr trained,
-                          TrainDictionary(id, seen, samples, hooks_.dictionary_bytes));
+                          TrainDictionary(id, seen, std::move(samples), hooks_.dictionary_bytes));
   const auto ratio = [&held_out](double stored) {
     return RawBytes(held_out) / std::max(stored, 1.0);
   };

@@ -1,5 +1,5 @@
-// Names of notes about a collection (Transaction::PutNote) that no longer hold when rows are lost.
-// Repair leaves them out then, and whoever keeps them begins anew.
+// Names of notes about a collection (Transaction::PutNote). The first two no longer hold when rows
+// are lost: repair leaves them out then, and whoever keeps them begins anew.
 #pragma once
 
 #include <string>
@@ -16,6 +16,14 @@ inline std::string DurableNamesNote(CollectionId collection) {
 // How many objects and bytes there are.
 inline std::string SizeNote(CollectionId collection) {
   return "size/" + std::to_string(collection);
+}
+
+// Since when nobody has declared an index, in milliseconds since 1970.
+inline std::string UnusedIndexNotes(CollectionId collection) {
+  return "unused-index/" + std::to_string(collection) + "/";
+}
+inline std::string UnusedIndexNote(CollectionId collection, uint32_t index) {
+  return UnusedIndexNotes(collection) + std::to_string(index);
 }
 
 }  // namespace larder

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "storage/keys.h"
+#include "storage/notes.h"
 #include "storage/records.h"
 #include "storage/store_impl.h"
 #include "storage/testing.h"
@@ -140,6 +141,11 @@ Result<void> Store::DropCollection(CollectionId collection) {
   rep.Delete(Family::kMeta, records::CursorKey(collection));
   const std::string indexes = records::IndexKeyPrefix(collection);
   rep.DeleteRange(Family::kMeta, indexes, keys::PrefixEnd(indexes));
+  for (const std::string& note : {DurableNamesNote(collection), SizeNote(collection)}) {
+    transaction.DeleteNote(note);
+  }
+  const std::string unused = records::NoteKey(UnusedIndexNotes(collection));
+  rep.DeleteRange(Family::kMeta, unused, keys::PrefixEnd(unused));
   for (const Family family : {Family::kObjects, Family::kIndexes, Family::kDeltas}) {
     rep.DeleteRange(family, prefix, keys::PrefixEnd(prefix));
   }
@@ -368,9 +374,7 @@ Result<std::vector<IndexRecord>> Store::IndexRecords(CollectionId collection) co
 
 Result<void> Store::DropIndex(CollectionId collection, IndexId index) {
   Transaction transaction = Begin();
-  const std::string prefix = keys::IndexPrefix(collection, index);
-  transaction.rep_->DeleteRange(Family::kIndexes, prefix, keys::PrefixEnd(prefix));
-  transaction.rep_->Delete(Family::kMeta, records::IndexKey(collection, index));
+  transaction.DropIndex(collection, index);
   return Commit(std::move(transaction), Durability::kRelaxed);
 }
 

@@ -111,6 +111,8 @@ class Transaction {
                       const ObjectKey& key);
   void SetCursor(CollectionId collection, const Cursor& cursor);
   void PutIndexRecord(CollectionId collection, const IndexRecord& record);
+  // Removes an index's keys and its record.
+  void DropIndex(CollectionId collection, IndexId index);
 
   void PutQueueItem(std::string_view queue, std::string_view item, uint64_t generation,
                     const QueueRecord& record);

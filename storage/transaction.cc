@@ -44,6 +44,12 @@ void Transaction::SetCursor(CollectionId collection, const Cursor& cursor) {
   rep_->Put(Family::kMeta, records::CursorKey(collection), records::EncodeCursor(cursor));
 }
 
+void Transaction::DropIndex(CollectionId collection, IndexId index) {
+  const std::string prefix = keys::IndexPrefix(collection, index);
+  rep_->DeleteRange(Family::kIndexes, prefix, keys::PrefixEnd(prefix));
+  rep_->Delete(Family::kMeta, records::IndexKey(collection, index));
+}
+
 void Transaction::PutIndexRecord(CollectionId collection, const IndexRecord& record) {
   rep_->Put(Family::kMeta, records::IndexKey(collection, record.id), records::EncodeIndex(record));
 }

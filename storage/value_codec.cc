@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "schema/envelope_generated.h"
 #include "storage/splice.h"
@@ -194,9 +195,11 @@ Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& pa
   const Dictionary* dictionary = options.compress ? options.dictionary.get() : nullptr;
   std::string_view payload = parts.raw;
   uint8_t flags = 0;
+  std::optional<Compressor> compressor;  // holds the payload
   if (options.compress) {
     flags |= kCompressed;
-    LARDER_ASSIGN_OR_RETURN(payload, Compress(parts.raw, dictionary, options.level));
+    LARDER_ASSIGN_OR_RETURN(payload,
+                            compressor.emplace().Compress(parts.raw, dictionary, options.level));
   }
   EncodedValue encoded;
   encoded.payload_bytes = payload.size();

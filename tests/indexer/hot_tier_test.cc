@@ -45,6 +45,25 @@ TEST(HotTier, ServesTheNewestCommittedVersion) {
   EXPECT_EQ(stats.misses, 3U);
 }
 
+TEST(HotTier, AFirstListTakesFreeRoomAndNobodyElses) {
+  HotTier hot({.max_objects = 2});
+  const auto list = [&](const std::string& name) {
+    const Changes changes = {{{"n", name}, Version(1, name), /*if_room=*/true}};
+    hot.BeginCommit(kCollection, changes);
+    hot.EndCommit(kCollection, changes, true);
+  };
+  Commit(hot, kKey, Version(1));
+  list("b");
+  list("c");
+  EXPECT_NE(hot.Get(kCollection, {"n", "a"}), nullptr);
+  EXPECT_NE(hot.Get(kCollection, {"n", "b"}), nullptr);
+  EXPECT_EQ(hot.Get(kCollection, {"n", "c"}), nullptr);
+  EXPECT_EQ(hot.GetStats().evictions, 0U);
+  Commit(hot, {"n", "c"}, Version(2, "c"));
+  EXPECT_NE(hot.Get(kCollection, {"n", "c"}), nullptr) << "a change does";
+  EXPECT_EQ(hot.GetStats().evictions, 1U);
+}
+
 TEST(HotTier, GivesTheSameObjectToAll) {
   HotTier hot({});
   const ObjectPtr object = Version(1);

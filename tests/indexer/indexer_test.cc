@@ -13,6 +13,7 @@ using ::testing::ElementsAre;
 using testing::Must;
 using testing::NamesOf;
 using testing::Thing;
+using testing::ThingIndexes;
 using ::testing::UnorderedElementsAre;
 using Outcome = Indexer::Outcome;
 
@@ -152,11 +153,85 @@ TEST_F(IndexerTest, ANewIndexOnAFilledCollectionIsBuilt) {
   ASSERT_EQ(progress.size(), 1U);
   EXPECT_TRUE(progress[0].ready);
   EXPECT_EQ(progress[0].scanned, 1000U);
-  // Those that are no longer declared are gone, with their keys.
-  EXPECT_EQ(Must(store_->IndexRecords(indexer_->collection().id)).size(), 1U);
   Reopen({Must(IndexDefinition::ByField("node2", "spec.nodeName"))});
   EXPECT_TRUE(indexer_->Progress()[0].ready) << "built once, not at every start";
   EXPECT_EQ(indexer_->Progress()[0].scanned, 0U);
+}
+
+// The first who opens a collection does not know what others will declare on it.
+TEST_F(IndexerTest, AnIndexThatIsDeclaredLaterThanAtTheOpeningIsNotBuiltAgain) {
+  Write({Thing("a", 1, "node-1", "web", {"x"}), Thing("b", 1, "node-2", "web", {})});
+  const std::vector<IndexDefinition> all = ThingIndexes();
+  Reopen({all[0]});
+  EXPECT_EQ(CodeOf(indexer_->ByIndex("app", "web")), ErrorCode::kNotFound) << "not declared yet";
+  EXPECT_EQ(indexer_->GetIndexers().size(), 1U);
+  Must(indexer_->AddIndexers({all.begin() + 1, all.end()}));
+  for (const Indexer::BuildProgress& index : indexer_->Progress()) {
+    EXPECT_TRUE(index.ready) << index.index;
+    EXPECT_EQ(index.scanned, 0U) << index.index;
+  }
+  EXPECT_THAT(By("app", "web"), ElementsAre("a", "b"));
+  EXPECT_THAT(By("tag", "x"), ElementsAre("a"));
+  EXPECT_THAT(By("initial", "b"), ElementsAre("b"));
+}
+
+TEST_F(IndexerTest, AnIndexThatNobodyDeclaredYetIsKeptInStep) {
+  Write({Thing("a", 1, "node-1", "web", {}), Thing("b", 1, "node-2", "web", {})});
+  Reopen({});
+  Upsert(Thing("a", 2, "node-1", "db", {}));
+  Upsert(Thing("c", 3, "node-1", "web", {}));
+  Delete("b", "uid", "4");
+  Must(indexer_->AddIndexers({IndexDefinition::ByLabel("app")}));
+  EXPECT_EQ(indexer_->Progress()[0].scanned, 0U) << "it was not built again";
+  EXPECT_THAT(By("app", "web"), ElementsAre("c"));
+  EXPECT_THAT(By("app", "db"), ElementsAre("a"));
+}
+
+TEST_F(IndexerTest, AFunctionThatNobodyGaveInTimeIsBuiltAgain) {
+  Write({Thing("a", 1, "node-1", "web", {})});
+  Reopen({});
+  Upsert(Thing("b", 2, "node-1", "web", {}));
+  const auto records = Must(store_->IndexRecords(indexer_->collection().id));
+  EXPECT_EQ(records.size(), 3U) << "its index went with the first change";
+  Must(indexer_->AddIndexers({ThingIndexes().back()}));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_EQ(indexer_->Progress()[0].scanned, 2U);
+  EXPECT_THAT(By("initial", "a"), ElementsAre("a"));
+  EXPECT_THAT(By("initial", "b"), ElementsAre("b"));
+}
+
+TEST_F(IndexerTest, AnotherDefinitionUnderTheNameOfAnUndeclaredIndexReplacesIt) {
+  Write({Thing("a", 1, "node-1", "web", {"x"})});
+  Reopen({});
+  Must(indexer_->AddIndexers({Must(IndexDefinition::ByField("app", "spec.tags[0]"))}));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_THAT(By("app", "web"), ElementsAre());
+  EXPECT_THAT(By("app", "x"), ElementsAre("a"));
+  EXPECT_EQ(Must(store_->IndexRecords(indexer_->collection().id)).size(), 4U);
+}
+
+TEST_F(IndexerTest, AnIndexThatNobodyDeclaresForLongIsDropped) {
+  const auto stored = [this] {
+    return Must(store_->IndexRecords(indexer_->collection().id)).size();
+  };
+  FakeClock clock;
+  clock_ = &clock;
+  const auto later = [&](std::chrono::hours how_much, std::vector<IndexDefinition> indexes) {
+    clock.Advance(how_much);
+    Reopen(std::move(indexes));
+  };
+  Write({Thing("a", 1, "node-1", "web", {})});
+  later(std::chrono::hours(1), {});
+  EXPECT_EQ(stored(), 4U);
+  later(std::chrono::hours(24 * 6), {IndexDefinition::ByLabel("app")});
+  later(std::chrono::hours(23), {});
+  EXPECT_EQ(stored(), 4U);
+  later(std::chrono::hours(2), {});
+  EXPECT_EQ(stored(), 1U) << "only the one that was declared meanwhile";
+  later(std::chrono::hours(24 * 7), {});
+  EXPECT_EQ(stored(), 0U);
+  indexer_.reset();
+  store_.reset();  // before the clock
 }
 
 TEST_F(IndexerTest, AChangedDefinitionIsBuiltAnew) {

@@ -34,7 +34,7 @@ void IndexedStore::Reopen(std::vector<IndexDefinition> indexes) {
   indexer_.reset();
   store_.reset();
   hot_ = std::make_unique<HotTier>(HotTierOptions{.max_bytes = size_t{1} << 20});
-  store_ = Must(Store::Open({.path = dir_.path()}));
+  store_ = Must(Store::Open({.path = dir_.path(), .clock = clock_}));
   indexer_ = Must(Indexer::Open(store_.get(), hot_.get(), SpecOf("pods"), std::move(indexes)));
 }
 

@@ -33,6 +33,7 @@ class IndexedStore : public ::testing::Test {
   void Write(const std::vector<ObjectPtr>& objects);
 
   TempDir dir_;
+  Clock* clock_ = RealClock();  // of the next store that is opened
   std::unique_ptr<Store> store_;
   std::unique_ptr<HotTier> hot_;
   std::unique_ptr<Indexer> indexer_;

@@ -350,5 +350,16 @@ TEST_F(InformerTest, WaitUntilServesOnesOwnWrite) {
   EXPECT_EQ(early.error().code, ErrorCode::kTimeout);
 }
 
+TEST_F(InformerTest, HandlersThatCannotWorkAreRefused) {
+  Open();
+  EXPECT_EQ(informer_->AddEventHandler(nullptr).error().code, ErrorCode::kInvalidArgument);
+  HandlerOptions options;
+  options.resync_period = std::chrono::milliseconds(-1);
+  const auto refused = informer_->AddEventHandler(std::make_shared<RecordingHandler>(), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("resync_period is -1 ms"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace larder

@@ -3,11 +3,13 @@
 //
 //   storage_child write DIR      commits 1, 2, 3, ... and prints each number once it is committed
 //   storage_child hold DIR       opens the store, prints "open", waits for the end of its input
+//   storage_child keys DIR       opens DIR/store with DIR/keys and prints its limits on core dumps
 //   storage_child full DIR       fills a small file system of its own; exits 77 where it may not
 //   mount
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -87,6 +89,15 @@ int Hold(const std::string& path) {
   return 0;
 }
 
+int HoldKeys(const std::string& path) {
+  const auto store =
+      Must(Store::Open({.path = path + "/store", .encryption_key_file = path + "/keys"}));
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_CORE, &limit) != 0) Fail("getrlimit");
+  std::cout << limit.rlim_cur << " " << limit.rlim_max << std::endl;
+  return 0;
+}
+
 void WriteText(const char* path, const std::string& text) { std::ofstream(path) << text; }
 
 // A file system of 16 MiB that only this process and its children see.
@@ -153,6 +164,7 @@ int main(int argc, char** argv) {
   const std::string mode = argv[1];
   if (mode == "write") return larder::Write(argv[2]);
   if (mode == "hold") return larder::Hold(argv[2]);
+  if (mode == "keys") return larder::HoldKeys(argv[2]);
   if (mode == "full") return larder::Full(argv[2]);
   return 2;
 }

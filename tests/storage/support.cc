@@ -1,7 +1,6 @@
 #include "tests/storage/support.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -99,14 +98,6 @@ void PutAll(Store& store, CollectionId collection, const std::vector<ObjectPtr>&
     transaction.PutObject(collection, Must(store.Encode(collection, *object)));
   }
   Must(store.Commit(std::move(transaction), Durability::kRelaxed));
-}
-
-int RunInChild(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
 }
 
 }  // namespace larder::testing

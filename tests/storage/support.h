@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -72,9 +71,5 @@ uint64_t Seed();
 
 // Puts objects into a collection, in one transaction.
 void PutAll(Store& store, CollectionId collection, const std::vector<ObjectPtr>& objects);
-
-// Runs `body` in a child process that ends with its return value, or by a signal. Returns the wait
-// status.
-int RunInChild(const std::function<int()>& body);
 
 }  // namespace larder::testing

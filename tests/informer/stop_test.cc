@@ -1,0 +1,145 @@
+// Handlers that do not return when they are to end.
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "informer/factory.h"
+#include "tests/informer/fixture.h"
+
+namespace larder {
+namespace {
+
+// Does not return from OnUpdate before it is let go.
+class StubbornHandler final : public EventHandler {
+ public:
+  void OnAdd(const ObjectPtr&, bool) override {}
+  void OnUpdate(const ObjectPtr&, const ObjectPtr&) override {
+    entered_ = true;
+    entered_.notify_all();
+    released_.wait(false);
+  }
+  void OnDelete(const ObjectPtr&, bool) override {}
+
+  void WaitUntilEntered() const { entered_.wait(false); }
+  void Release() {
+    released_ = true;
+    released_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> entered_{false};
+  std::atomic<bool> released_{false};
+};
+
+HandlerOptions Named(const std::string& name) {
+  HandlerOptions options;
+  options.durable_name = name;
+  return options;
+}
+
+class StopTest : public InformerTest {
+ protected:
+  void OpenWithGrace(std::chrono::milliseconds grace) {
+    InformerOptions options;
+    options.handler_grace = grace;
+    Open(std::move(options));
+  }
+  // An informer with one pod and a handler that is stuck in its change.
+  SharedInformer::Registration GetStuck(const std::string& name) {
+    CreatePod("a");
+    const auto registration = informer_->AddEventHandler(handler_, Named(name));
+    EXPECT_TRUE(registration);
+    Sync();
+    const auto synced = [&](const auto&) { return (*registration)->HasSynced(); };
+    EXPECT_TRUE(RecordingHandler().WaitFor(synced));
+    TouchPod("a");
+    handler_->WaitUntilEntered();
+    return *registration;
+  }
+  // Lets it return, and waits until its thread has let go of it.
+  void ReleaseAndWait() {
+    const std::weak_ptr<StubbornHandler> left = handler_;
+    handler_->Release();
+    handler_.reset();
+    EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return left.expired(); }));
+  }
+
+  std::shared_ptr<StubbornHandler> handler_ = std::make_shared<StubbornHandler>();
+};
+
+TEST_F(StopTest, StopNamesAHandlerThatDoesNotReturnAndGoesOn) {
+  OpenWithGrace(std::chrono::milliseconds(0));
+  GetStuck("watcher");
+  EXPECT_EQ(informer_->Stop(), std::vector<std::string>{"watcher"});
+  EXPECT_TRUE(informer_->Stop().empty()) << "stopped already";
+  // All that it was part of goes away while it is still busy, and can be opened again.
+  Close();
+  Open();
+  auto next = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(next, Named("watcher")));
+  EXPECT_TRUE(next->WaitFor([](const auto& h) { return h.Count("update x/a") == 1; }))
+      << "what it did not return from is not acknowledged";
+  Close();
+  ReleaseAndWait();
+}
+
+TEST_F(StopTest, AHandlerThatReturnsWithinTheGraceIsWaitedFor) {
+  OpenWithGrace(std::chrono::minutes(10));
+  GetStuck("watcher");
+  auto stopping = std::async(std::launch::async, [this] { return informer_->Stop(); });
+  while (!informer_->IsStopped()) std::this_thread::yield();
+  handler_->Release();
+  EXPECT_TRUE(stopping.get().empty());
+  Close();
+  Open();
+  auto next = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(next, Named("watcher"));
+  ASSERT_TRUE(registration);
+  Sync();
+  ASSERT_TRUE(next->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_TRUE(next->Calls().empty()) << "it was acknowledged";
+}
+
+TEST_F(StopTest, ARemovedHandlerThatDoesNotReturnHearsNothingMore) {
+  OpenWithGrace(std::chrono::milliseconds(0));
+  auto registration = GetStuck("watcher");
+  const auto removed = informer_->RemoveEventHandler(registration);
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().code, ErrorCode::kTimeout);
+  EXPECT_NE(removed.error().message.find("watcher"), std::string::npos);
+  EXPECT_EQ(informer_->RemoveEventHandler(registration).error().code, ErrorCode::kNotFound);
+  // The name is free, and forgotten.
+  auto next = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(next, Named("watcher")));
+  EXPECT_TRUE(next->WaitFor([](const auto& h) { return h.Count("add x/a") == 1; }));
+  TouchPod("a");
+  EXPECT_TRUE(next->WaitFor([](const auto& h) { return h.Count("update x/a") == 1; }));
+  registration.reset();
+  ReleaseAndWait();
+  EXPECT_TRUE(informer_->Stop().empty());
+}
+
+TEST_F(StopTest, ShutdownOfAFactoryNamesWhoDidNotReturn) {
+  CreatePod("a");
+  OpenParts();
+  auto factory = std::make_unique<SharedInformerFactory>(Context());
+  InformerOptions pods;
+  pods.resource = *LookupResource("pods");
+  pods.handler_grace = std::chrono::milliseconds(0);
+  const auto informer = factory->ForResource(pods);
+  ASSERT_TRUE(informer);
+  auto registration = (*informer)->AddEventHandler(handler_, Named("watcher"));
+  factory->Start();
+  EXPECT_TRUE(
+      RecordingHandler().WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  TouchPod("a");
+  handler_->WaitUntilEntered();
+  EXPECT_EQ(factory->Shutdown(), std::vector<std::string>{"watcher of pods"});
+  registration->reset();
+  factory.reset();
+  Close();
+  ReleaseAndWait();
+}
+
+}  // namespace
+}  // namespace larder
