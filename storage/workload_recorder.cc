@@ -59,6 +59,7 @@ Result<void> WorkloadRecorder::Stop(TraceSummary& summary) {
   if (outcome) outcome = writer_->Finish(summary);
   writer_.reset();
   buffer_ = {};
+  spare_ = {};
   ended_.store(false);
   return outcome;
 }
@@ -89,7 +90,8 @@ void WorkloadRecorder::Add(TraceStep& step) {
   AppendStep(buffer_, step);
   if (buffer_.size() < kBlockBytes) return;
   waiting_.push_back(std::move(buffer_));
-  buffer_ = {};
+  buffer_ = std::move(spare_);
+  spare_ = {};
   buffer_.reserve(kBlockBytes * 2);
   wake_.notify_one();
 }
@@ -124,12 +126,15 @@ void WorkloadRecorder::WriteLoop(const std::stop_token& stop) {
     wake_.wait(lock, stop, [this] { return !waiting_.empty(); });
     if (waiting_.empty()) return;  // asked to stop, and all is written
     // Stays in the queue while it is written, so that the bound on what waits counts it.
-    const std::string block = std::move(waiting_.front());
+    std::string block = std::move(waiting_.front());
     lock.unlock();
     Result<void> outcome = writer_->AddBlock(block);
     const bool full = writer_->bytes() >= max_bytes_;
+    block.clear();
     lock.lock();
     waiting_.pop_front();
+    // Its pages are there already: a new buffer would cost a fault for each of them.
+    spare_ = std::move(block);
     if (outcome && !full) continue;
     // What came meanwhile is not recorded; the file ends here.
     counts_.full = counts_.full || full;

@@ -46,6 +46,7 @@ class WorkloadRecorder {
   std::condition_variable_any wake_;
   std::string buffer_;
   std::deque<std::string> waiting_;
+  std::string spare_;  // a buffer that was written, for the next block
   TraceSummary counts_;
   std::chrono::steady_clock::time_point last_;
   uint64_t max_bytes_ = 0;

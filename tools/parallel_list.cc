@@ -5,124 +5,151 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
+
+#include "storage/encoded_scan.h"
 
 namespace larder::tools {
 namespace {
 
-constexpr size_t kRange = 1000;    // objects that one thread takes at a time
-constexpr size_t kMostAhead = 16;  // ranges that may wait to be printed
-// Below this, starting threads costs more than it saves.
-constexpr size_t kWorthwhile = 500;
-
-// As the store orders keys.
-bool ComesBefore(const ObjectKey& a, const ObjectKey& b) {
-  return a.ns == b.ns ? a.name < b.name : a.ns + "/" < b.ns + "/";
-}
+// Rows in a batch: few enough that the last ones do not leave a core idle for long.
+constexpr size_t kBatch = 100;
+constexpr size_t kMostAhead = 64;  // batches that may wait to be printed
 
 class ParallelScan {
  public:
+  using Sink = std::function<bool(Rendered)>;
+
   ParallelScan(Store& store, const CollectionInfo& info, const Query& query, const Printer& printer)
       : store_(store), info_(info), query_(query), printer_(printer) {}
 
-  // The last key of each range; the last range has no end.
-  Result<size_t> Plan() {
-    size_t count = 0;
-    LARDER_RETURN_IF_ERROR(
-        store_.ScanHeads(info_.id, query_.ns, [&](const ObjectKey& key, const ObjectHead&) {
-          if (++count % kRange == 0) ends_.push_back(key);
-          return true;
-        }));
-    results_.resize(ends_.size() + 1);
-    return count;
-  }
-
-  Result<void> Run(const std::function<bool(Rendered)>& sink) {
-    std::vector<std::jthread> threads;
-    const size_t count =
-        std::min<size_t>(results_.size(), std::max(1u, std::thread::hardware_concurrency()));
-    for (size_t i = 0; i < count; ++i) {
-      threads.emplace_back([this] { Work(); });
-    }
-    const Result<void> outcome = Deliver(sink);
+  ~ParallelScan() {
     {
       std::lock_guard lock(mutex_);
       ended_ = true;
     }
     changed_.notify_all();
+  }
+
+  Result<void> Run(const Sink& sink) {
+    Batch batch;
+    Result<void> outcome;
+    bool go_on = true;
+    const auto take = [&](Result<bool> delivered) {
+      if (!delivered) outcome = tl::unexpected(delivered.error());
+      go_on = delivered && *delivered;
+      return go_on;
+    };
+    LARDER_RETURN_IF_ERROR(ScanEncoded(store_, info_.id, query_.ns, [&](EncodedObject row) {
+      batch.rows.push_back(std::move(row));
+      if (batch.rows.size() < kBatch) return true;
+      Submit(std::exchange(batch, {}));
+      return take(Deliver(sink, kMostAhead));
+    }));
+    if (!go_on) return outcome;
+    if (threads_.empty()) {
+      // So few that starting threads would cost more than it saves.
+      Process(batch);
+      batch.done = true;
+      batches_.push_back(std::move(batch));
+    } else {
+      Submit(std::move(batch));
+    }
+    (void)take(Deliver(sink, 0));
     return outcome;
   }
 
  private:
-  struct RangeResult {
-    bool done = false;
-    std::vector<Rendered> rows;
+  struct Batch {
+    std::vector<EncodedObject> rows;
+    std::vector<Rendered> rendered;
     std::optional<Error> error;
+    bool taken = false;
+    bool done = false;
   };
+
+  void Submit(Batch batch) {
+    {
+      std::lock_guard lock(mutex_);
+      batches_.push_back(std::move(batch));
+    }
+    changed_.notify_all();
+    const size_t most = std::max(1U, std::thread::hardware_concurrency());
+    if (threads_.size() < most) {
+      threads_.emplace_back([this] { Work(); });
+    }
+  }
+
+  // Hands over, in order, what is ready, and waits until at most `ahead` batches are left.
+  Result<bool> Deliver(const Sink& sink, size_t ahead) {
+    for (;;) {
+      Batch batch;
+      {
+        std::unique_lock lock(mutex_);
+        if (batches_.empty()) return true;
+        if (batches_.size() > ahead) changed_.wait(lock, [&] { return batches_.front().done; });
+        if (!batches_.front().done) return true;
+        batch = std::move(batches_.front());
+        batches_.pop_front();
+      }
+      if (batch.error) return tl::unexpected(*batch.error);
+      for (Rendered& rendered : batch.rendered) {
+        if (!sink(std::move(rendered))) return false;
+      }
+    }
+  }
 
   void Work() {
     for (;;) {
-      size_t mine = 0;
+      Batch* mine = nullptr;  // a deque's elements stay where they are
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] {
-          return ended_ || next_ == results_.size() || next_ < delivered_ + kMostAhead;
+          mine = Untaken();
+          return ended_ || mine;
         });
-        if (ended_ || next_ == results_.size()) return;
-        mine = next_++;
+        if (ended_) return;
+        mine->taken = true;
       }
-      RangeResult result = Read(mine);
-      std::lock_guard lock(mutex_);
-      results_[mine] = std::move(result);
-      changed_.notify_all();
-    }
-  }
-
-  RangeResult Read(size_t range) const {
-    RangeResult result;
-    result.done = true;
-    const ObjectKey after = range == 0 ? ObjectKey{} : ends_[range - 1];
-    const ObjectKey* const end = range < ends_.size() ? &ends_[range] : nullptr;
-    const auto read = store_.Scan(info_.id, query_.ns, after, [&](const ObjectPtr& object) {
-      const ObjectKey key = object->key();
-      if (end && ComesBefore(*end, key)) return false;
-      if (query_.labels.Matches(*object) && query_.fields.Matches(*object)) {
-        result.rows.push_back(printer_.Render(object));
-      }
-      return !end || key != *end;
-    });
-    if (!read) result.error = read.error();
-    return result;
-  }
-
-  Result<void> Deliver(const std::function<bool(Rendered)>& sink) {
-    for (size_t i = 0; i < results_.size(); ++i) {
-      RangeResult result;
+      Process(*mine);
       {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return results_[i].done; });
-        result = std::move(results_[i]);
-        delivered_ = i + 1;
+        std::lock_guard lock(mutex_);
+        mine->done = true;
       }
       changed_.notify_all();
-      if (result.error) return tl::unexpected(*result.error);
-      for (Rendered& row : result.rows) {
-        if (!sink(std::move(row))) return {};
+    }
+  }
+
+  Batch* Untaken() {
+    const auto found = std::find_if(batches_.begin(), batches_.end(),
+                                    [](const Batch& batch) { return !batch.taken; });
+    return found == batches_.end() ? nullptr : &*found;
+  }
+
+  void Process(Batch& batch) const {
+    for (const EncodedObject& row : batch.rows) {
+      const auto object = store_.Decode(info_.id, row.key, row.value);
+      if (!object) {
+        // Read by itself, a damaged row's error names the table that it is in.
+        const auto again = store_.Get(info_.id, row.key);
+        batch.error = again ? object.error() : again.error();
+        return;
+      }
+      if (query_.labels.Matches(**object) && query_.fields.Matches(**object)) {
+        batch.rendered.push_back(printer_.Render(*object));
       }
     }
-    return {};
   }
 
   Store& store_;
   const CollectionInfo& info_;
   const Query& query_;
   const Printer& printer_;
-  std::vector<ObjectKey> ends_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards what follows; a batch belongs to the thread that took it until done
   std::condition_variable changed_;
-  std::vector<RangeResult> results_;
-  size_t next_ = 0;
-  size_t delivered_ = 0;
+  std::deque<Batch> batches_;
   bool ended_ = false;
+  std::vector<std::jthread> threads_;
 };
 
 // Does the planner find nothing better than reading everything?
@@ -139,11 +166,7 @@ Result<void> ForEachRendered(Store& store, const StoredResource& resource, const
   if (resource.collections.size() == 1 && query.limit == 0 && query.continue_token.empty()) {
     const CollectionInfo& info = resource.collections.front();
     LARDER_ASSIGN_OR_RETURN(const bool scan, IsScan(store, info, query));
-    if (scan) {
-      ParallelScan parallel(store, info, query, printer);
-      LARDER_ASSIGN_OR_RETURN(const size_t count, parallel.Plan());
-      if (count >= kWorthwhile) return parallel.Run(sink);
-    }
+    if (scan) return ParallelScan(store, info, query, printer).Run(sink);
   }
   return ForEachObject(store, resource, query,
                        [&](const ObjectPtr& object) { return sink(printer.Render(object)); });

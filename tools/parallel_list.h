@@ -1,9 +1,10 @@
-// A list made by all cores: objects are read, selected and rendered on several threads, and come
-// out in key order.
+// A list made by all cores: objects are unpacked, selected and rendered on several threads, and
+// come out in key order.
 //
-// Unpacking an object and laying out its row cost more than finding it, so a scan is cut into
-// ranges of keys. What is held is bounded: few ranges are ahead of the one that is being printed. A
-// query that an index answers, or that has a limit, is read on one thread.
+// Unpacking an object and laying out its row cost ten times what finding it costs, so one thread
+// reads and the others do the rest, a batch of rows at a time. What is held is bounded: few batches
+// are ahead of the one that is being printed. A query that an index answers, or that has a limit,
+// is read on one thread.
 #pragma once
 
 #include <functional>

@@ -33,14 +33,15 @@ class TablePrinter final : public Printer {
   }
 
   Rendered Render(const ObjectPtr& object) const override {
-    const Cells cells = columns_.Row(*object, now_);
+    Cells cells = columns_.Row(*object, now_);
     Rendered out;
     out.cells.reserve(cells.size() + 2);
     if (namespaced_) out.cells.emplace_back(object->ns());
     for (size_t i = 0; i < cells.size() && i < columns_.columns.size(); ++i) {
       const Column& column = columns_.columns[i];
       if (column.priority != 0 && !wide_) continue;
-      out.cells.push_back(column.format == "name" ? prefix_ + cells[i].text : cells[i].text);
+      std::string& text = cells[i].text;
+      out.cells.push_back(column.format == "name" ? prefix_ + text : std::move(text));
     }
     for (const std::string& label : options_.label_columns) {
       out.cells.emplace_back(object->Label(label).value_or(""));

@@ -1,4 +1,5 @@
 // `larder stats`: what is in a store, what it costs on disk and in memory.
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "tools/store_access.h"
 #include "tools/store_report.h"
 #include "tools/table_writer.h"
+#include "tuning/churn.h"
 
 namespace larder::tools {
 namespace {
@@ -24,14 +26,27 @@ std::string Ratio(uint64_t whole, uint64_t part) {
   return fmt::format("{:.1f}x", static_cast<double>(whole) / static_cast<double>(part));
 }
 
-void PrintCollections(const StoreStats& stats, Output& out) {
-  TableWriter table({"COLLECTION", "STATE", "OBJECTS", "JSON", "STORED", "RATIO", "INDEXES",
-                     "PENDING", "UPDATED"});
-  for (const size_t column : {2, 3, 4, 5, 6, 7}) table.AlignRight(column);
+using ChurnByCollection = std::map<CollectionId, tuning::Churn>;
+
+// In the unit in which it is at least one.
+std::string PerTime(double per_second) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1, "s"}, {60, "min"}, {3600, "h"}};
+  for (const auto& [seconds, unit] : kUnits) {
+    if (per_second * seconds >= 1) return fmt::format("{:.1f}/{}", per_second * seconds, unit);
+  }
+  return per_second > 0 ? fmt::format("{:.1f}/d", per_second * 86'400) : "0";
+}
+
+void PrintCollections(const StoreStats& stats, const ChurnByCollection& churn, Output& out) {
+  TableWriter table({"COLLECTION", "STATE", "OBJECTS", "JSON", "STORED", "RATIO", "CHURN",
+                     "INDEXES", "PENDING", "UPDATED"});
+  for (const size_t column : {2, 3, 4, 5, 6, 7, 8}) table.AlignRight(column);
   for (const CollectionStats& entry : stats.collections) {
+    const auto rates = churn.find(entry.info.id);
     table.Add({entry.info.spec.ToString(), std::string(ToString(entry.info.cursor.state)),
                HumanCount(entry.objects), HumanBytes(entry.json_bytes),
                HumanBytes(entry.stored_bytes), Ratio(entry.json_bytes, entry.stored_bytes),
+               rates == churn.end() ? "-" : PerTime(rates->second.Total()),
                std::to_string(entry.indexes.size()), HumanCount(entry.pending_deltas),
                AgeOf(entry.info.cursor.updated_ms / 1000, NowSeconds())});
   }
@@ -104,11 +119,24 @@ Result<int> Run(const StatsArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const StoreStats stats,
                           GetStats(*store, {.count_objects = !arguments.fast}));
   LARDER_ASSIGN_OR_RETURN(const auto queues, SummariseQueues(*store));
+  // Reads objects in full, so damage that the other figures do not meet stops it: then without.
+  const ChurnByCollection churn =
+      arguments.fast
+          ? ChurnByCollection()
+          : tuning::EstimateChurn(*store, stats.collections).value_or(ChurnByCollection());
   Output& out = Stdout();
   if (arguments.json) {
-    out.Write(StatsToJson(stats, queues).dump(2) + "\n");
+    Json json = StatsToJson(stats, queues);
+    for (Json& entry : json["collections"]) {
+      const auto rates = churn.find(entry["id"].get<CollectionId>());
+      if (rates == churn.end()) continue;
+      entry["churn"] = {{"updatesPerSecond", rates->second.updates},
+                        {"createsPerSecond", rates->second.creates},
+                        {"deletesPerSecond", rates->second.deletes}};
+    }
+    out.Write(json.dump(2) + "\n");
   } else {
-    PrintCollections(stats, out);
+    PrintCollections(stats, churn, out);
     PrintDictionaries(stats, out);
     PrintFamilies(stats, out);
     PrintQueues(queues, out);
@@ -124,7 +152,8 @@ void AddStats(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<StatsArguments>();
   CLI::App* command = app.add_subcommand("stats", "Show what a store holds and what it costs");
   AddStoreOptions(command, arguments->store);
-  command->add_flag("--fast", arguments->fast, "Do not count objects and bytes");
+  command->add_flag("--fast", arguments->fast,
+                    "Do not count objects and bytes, nor estimate churn");
   command->add_flag("--json", arguments->json, "For scripts");
   command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
 }
