@@ -108,7 +108,9 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
     ++shard.epoch;
     --shard.commits;
     if (!committed || !change.object) continue;
-    if (change.if_room && Full(shard, EntryBytes(name.ns.size() + name.name.size(), *change.object), 1)) continue;
+    if (change.if_room &&
+        Full(shard, EntryBytes(name.ns.size() + name.name.size(), *change.object), 1))
+      continue;
     Insert(shard, name, change.object, sequence);
   }
 }
