@@ -131,16 +131,16 @@ void HotTier::DropCollection(CollectionId collection) {
 void HotTier::Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence) {
   const auto existing = shard.by_name.find(name);
   if (existing != shard.by_name.end()) Erase(shard, existing->second);
+  if (options_.ttl.count() != 0) DropExpired(shard);
+  const size_t bytes = EntryBytes(name.ns.size() + name.name.size(), *object);
+  if (bytes > options_.max_bytes / shard_count_) return;  // more than all the room there is
+  MakeRoom(shard, bytes);
   // Behind the hand: the last place it will come to.
   const auto entry = shard.entries.emplace(shard.hand, name, std::move(object));
   entry->sequence = sequence;
-  if (options_.ttl.count() != 0) {
-    entry->expires = options_.clock->Now() + options_.ttl;
-    DropExpired(shard);
-  }
+  if (options_.ttl.count() != 0) entry->expires = options_.clock->Now() + options_.ttl;
   shard.by_name.emplace(entry->name, entry);
   shard.bytes += entry->bytes;
-  Shrink(shard);
 }
 
 void HotTier::Erase(Shard& shard, Entries::iterator entry) {
@@ -153,7 +153,7 @@ void HotTier::Erase(Shard& shard, Entries::iterator entry) {
 // What nobody asks for would otherwise outlive its time: each insertion looks at the oldest two.
 void HotTier::DropExpired(Shard& shard) {
   const Clock::Steady now = options_.clock->Now();
-  for (int i = 0; i < 2 && shard.entries.size() > 1; ++i) {
+  for (int i = 0; i < 2 && !shard.entries.empty(); ++i) {
     const auto oldest = shard.hand == shard.entries.end() ? shard.entries.begin() : shard.hand;
     if (now < oldest->expires) return;
     Erase(shard, oldest);
@@ -167,8 +167,9 @@ bool HotTier::Full(const Shard& shard, size_t bytes, size_t objects) const {
           shard.entries.size() + objects > options_.max_objects / shard_count_);
 }
 
-void HotTier::Shrink(Shard& shard) {
-  while (!shard.entries.empty() && Full(shard, 0, 0)) {
+// For one more: before it is here, so that it is not the one to go.
+void HotTier::MakeRoom(Shard& shard, size_t bytes) {
+  while (!shard.entries.empty() && Full(shard, bytes, 1)) {
     if (shard.hand == shard.entries.end()) shard.hand = shard.entries.begin();
     if (std::exchange(shard.hand->used, false)) {
       ++shard.hand;

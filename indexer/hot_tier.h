@@ -118,7 +118,7 @@ class HotTier {
   void Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence);
   void Erase(Shard& shard, Entries::iterator entry);
   void DropExpired(Shard& shard);
-  void Shrink(Shard& shard);
+  void MakeRoom(Shard& shard, size_t bytes);
   // Is there too much, with this much more?
   bool Full(const Shard& shard, size_t bytes, size_t objects) const;
 

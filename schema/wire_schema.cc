@@ -3,7 +3,7 @@
 #include <charconv>
 #include <optional>
 
-#include "schema/kubernetes_wire.h"
+#include "schema/kubernetes_wire_generated.h"
 
 namespace larder {
 namespace {

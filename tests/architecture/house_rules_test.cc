@@ -15,9 +15,10 @@ const SourceTree& Tree() {
 
 // Reports every line of our files that has `text`. Here the words are put together from parts, so
 // that this file does not report itself.
-void ExpectNowhere(const std::string& text, std::string_view why, bool cpp_only = false) {
+void ExpectNowhere(const std::string& text, std::string_view why, bool cpp_only = false,
+                   std::string_view but_in = {}) {
   for (const SourceFile& file : Tree().files()) {
-    if (cpp_only && !file.IsCpp()) continue;
+    if ((cpp_only && !file.IsCpp()) || file.path == but_in) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
       EXPECT_EQ(file.lines[i].find(text), std::string::npos) << At(file, i + 1, why);
     }
@@ -65,7 +66,9 @@ TEST(HouseRules, HeadersSayWhatTheyAre) {
 }
 
 TEST(HouseRules, NoThreadIsDetached) {
-  ExpectNowhere(std::string(".det") + "ach()", "join it: std::jthread", /*cpp_only=*/true);
+  // But for one whose user's handler does not return: nobody can end it.
+  ExpectNowhere(std::string(".det") + "ach()", "join it: std::jthread", /*cpp_only=*/true,
+                "informer/listener.cc");
 }
 
 TEST(HouseRules, HeadersOpenNoNamespaces) {
