@@ -196,7 +196,7 @@ TEST_F(TuneTest, AFullDiskIsAnErrorThatKeepsTheResultsAndLeavesTheStoreAlone) {
          "tune",       "replay",
          "--store",    Path(),
          "--workload", model,
-         "--scale",    "0.05",
+         "--scale",    "0.02",
          kOne,         "--repeats",
          "1",          "--scratch",
          small,        "--results",
