@@ -85,17 +85,25 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
   }
   std::error_code error;
   if (!fs::exists(path, error)) {
+    if (error == std::errc::permission_denied) {
+      return MakeError(ErrorCode::kForbidden,
+                       "cannot get to the store {}: uid {} may not enter a directory above it",
+                       path, ::geteuid());
+    }
     if (may_create) return MakePrivateDirectory(path);
     return MakeError(ErrorCode::kNotFound, "no store at {}: no such directory", path);
   }
   if (!fs::is_directory(path, error)) {
     return MakeError(ErrorCode::kInvalidArgument, "{} is a file, not a store's directory", path);
   }
-  if (HasDatabase(path)) return CheckPermissions(path, for_writing);
+  // Somebody else's: what is in it cannot even be seen.
+  if (HasDatabase(path) || ::access(path.c_str(), R_OK | X_OK) != 0) {
+    return CheckPermissions(path, for_writing);
+  }
   if (!IsFresh(path)) {
-    return MakeError(
-        ErrorCode::kInvalidArgument,
-        "{} is not a larder store (it has files but no CURRENT); choose an empty directory", path);
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} is not a larder store (it has files but no CURRENT){}", path,
+                     may_create ? "; choose an empty directory" : "");
   }
   if (may_create) return MakePrivateDirectory(path);
   return MakeError(ErrorCode::kNotFound, "no store at {}: it is empty", path);

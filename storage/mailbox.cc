@@ -12,6 +12,7 @@
 
 #include "storage/directory.h"
 #include "storage/engine_catalog.h"
+#include "storage/snapshots.h"
 #include "storage/store_impl.h"
 
 namespace larder {
@@ -186,6 +187,7 @@ void Mailbox::Poll(Store::Impl& impl) {
   if (impl.options.in_memory) return;
   PollRecording(impl);
   PollOptions(impl);
+  AnswerSnapshotRequest(impl);
 }
 
 void Mailbox::PollRecording(Store::Impl& impl) {

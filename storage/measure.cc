@@ -37,6 +37,21 @@ bool IsBusy(const Database& database) {
   return false;
 }
 
+// A flush that fails is tried again for ever, so one who only waits for it would never hear of it.
+Result<void> CheckBackground(const Database& database, const std::string& path) {
+  uint64_t failures = 0;  // of all families; RocksDB counts them at its default one
+  database.get()->GetIntProperty(rocksdb::DB::Properties::kBackgroundErrors, &failures);
+  if (failures == 0) return {};
+  constexpr uintmax_t kNearlyNothing = uintmax_t{1} << 20;
+  std::error_code error;
+  const fs::space_info space = fs::space(path, error);
+  if (!error && space.available < kNearlyNothing) {
+    return MakeError(ErrorCode::kNoSpace, "the disk of {} is full ({} KiB left)", path,
+                     space.available >> 10);
+  }
+  return MakeError(ErrorCode::kIo, "the store {} could not write its tables", path);
+}
+
 }  // namespace
 
 struct MeasuredStore::Rep {
@@ -158,6 +173,7 @@ Result<void> MeasuredStore::Settle(const std::stop_token& stop) {
   for (int quiet = 0; quiet < 2;) {
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "interrupted");
     LARDER_RETURN_IF_ERROR(rep_->store->Health());
+    LARDER_RETURN_IF_ERROR(CheckBackground(*database, rep_->store->options().path));
     quiet = IsBusy(*database) ? 0 : quiet + 1;
     std::this_thread::sleep_for(kSettlePoll);
   }

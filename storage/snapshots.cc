@@ -1,4 +1,6 @@
 // Snapshots and backups of a store.
+#include "storage/snapshots.h"
+
 #include <rocksdb/utilities/backup_engine.h>
 #include <rocksdb/utilities/checkpoint.h>
 
@@ -99,18 +101,25 @@ BackupInfo Describe(const rocksdb::BackupInfo& info) {
 
 }  // namespace
 
-Result<SnapshotInfo> CreateSnapshot(Store& store, const std::string& name) {
-  Store::Impl& impl = store.impl();
-  LARDER_RETURN_IF_ERROR(RequireOnDisk(impl));
+Result<void> CheckSnapshotIsNew(const std::string& store_path, const std::string& name) {
   LARDER_RETURN_IF_ERROR(CheckName(name));
+  std::error_code error;
+  if (!fs::exists(SnapshotsPath(store_path) + "/" + name, error)) return {};
+  return MakeError(ErrorCode::kAlreadyExists, "there is a snapshot {} of the store {} already",
+                   name, store_path);
+}
+
+Result<SnapshotInfo> CreateSnapshot(Store& store, const std::string& name) {
+  return MakeSnapshot(store.impl(), name);
+}
+
+Result<SnapshotInfo> MakeSnapshot(Store::Impl& impl, const std::string& name) {
+  LARDER_RETURN_IF_ERROR(RequireOnDisk(impl));
+  LARDER_RETURN_IF_ERROR(CheckSnapshotIsNew(impl.options.path, name));
   const auto database = impl.database();
   if (!database) return tl::unexpected(impl.Unavailable());
   const std::string folder = SnapshotsPath(impl.options.path), path = folder + "/" + name;
   std::error_code error;
-  if (fs::exists(path, error)) {
-    return MakeError(ErrorCode::kAlreadyExists, "there is a snapshot {} of the store {} already",
-                     name, impl.options.path);
-  }
   if (!fs::exists(folder, error)) LARDER_RETURN_IF_ERROR(MakePrivateDirectory(folder));
   rocksdb::Checkpoint* raw = nullptr;
   rocksdb::Status status = rocksdb::Checkpoint::Create(database->get(), &raw);

@@ -136,7 +136,8 @@ Result<StoredResource> Catalog::ResolveOne(std::string_view name) const {
   for (const CollectionInfo& info : collections_) {
     if (IsCustomName(info, name)) return Gather(info.spec.resource);
   }
-  return MakeError(ErrorCode::kNotFound, "the store has no {}; it has {}", name, Known());
+  return MakeError(ErrorCode::kNotFound, "the store has no resource \"{}\"; it has {}", name,
+                   Known());
 }
 
 Result<std::vector<StoredResource>> Catalog::Resolve(std::string_view names) const {

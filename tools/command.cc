@@ -8,6 +8,8 @@
 #include <stop_token>
 #include <thread>
 
+#include "tools/backup.h"
+
 namespace larder::tools {
 
 int Fail(const Error& error) {
@@ -46,6 +48,7 @@ void AddCommands(CLI::App& app, Context& context) {
   AddCompact(app, context);
   AddTune(app, context);
   AddSnapshot(app, context);
+  AddBackup(app, context);
   AddExport(app, context);
   AddImport(app, context);
   AddCompletion(app, context);

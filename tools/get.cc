@@ -122,7 +122,7 @@ class Get {
     LARDER_ASSIGN_OR_RETURN(parts_, PartsOf(catalog, arguments_));
     PrintOptions print = arguments_.print;
     print.namespace_column = arguments_.all_namespaces;
-    print.kind_prefix = parts_.size() > 1;
+    print.kind_prefix = parts_.size() > 1 || AsksForSeveral();
     print.single = parts_.size() == 1 && parts_[0].names.size() == 1;
     LARDER_ASSIGN_OR_RETURN(printer_, MakePrinter(print, Stdout()));
     for (const Part& part : parts_) {
@@ -247,10 +247,22 @@ class Get {
     }
     if (!missing_.empty()) return kBadResult;
     if (printed_ == 0 && !arguments_.ignore_not_found && IsForPeople()) {
-      std::fprintf(stderr, "No resources found%s.\n",
-                   arguments_.all_namespaces ? "" : (" in namespace " + arguments_.ns).c_str());
+      // kubectl's words, its full stop included.
+      const bool all = arguments_.all_namespaces ||
+                       std::none_of(parts_.begin(), parts_.end(), [](const Part& part) {
+                         return part.resource.resource.namespaced;
+                       });
+      std::fprintf(stderr, "No resources found%s\n",
+                   all ? "" : fmt::format(" in {} namespace.", arguments_.ns).c_str());
     }
     return kOk;
+  }
+
+  // As kubectl: `get all` names kinds even where the store has one of them only.
+  bool AsksForSeveral() const {
+    return std::any_of(arguments_.words.begin(), arguments_.words.end(), [](const auto& word) {
+      return word == "all" || word.find(',') != std::string::npos;
+    });
   }
 
   bool IsForPeople() const {

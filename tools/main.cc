@@ -4,6 +4,7 @@
 
 #include "base/process.h"
 #include "tools/command.h"
+#include "tools/parse_error.h"
 
 int main(int argc, char** argv) {
   using namespace larder::tools;
@@ -29,8 +30,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? kOk : kUsage;
+    return FailParse(app, error);
   }
   return context.exit_code;
 }

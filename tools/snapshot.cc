@@ -5,6 +5,7 @@
 #include "storage/maintenance.h"
 #include "tools/age.h"
 #include "tools/command.h"
+#include "tools/live_snapshot.h"
 #include "tools/output.h"
 #include "tools/store_access.h"
 #include "tools/table_writer.h"
@@ -18,14 +19,14 @@ struct SnapshotArguments {
   bool json = false;
 };
 
-Result<int> Create(const SnapshotArguments& arguments) {
-  LARDER_ASSIGN_OR_RETURN(const auto store, OpenOwner(arguments.store, "making a snapshot"));
-  LARDER_ASSIGN_OR_RETURN(const SnapshotInfo info, CreateSnapshot(*store, arguments.name));
+Result<int> Create(const SnapshotArguments& arguments, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const SnapshotInfo info,
+                          SnapshotLiveOrNot(arguments.store, arguments.name, stop));
   Stdout().Print("{}/snapshots/{}: {}\n", arguments.store.path, info.name, HumanBytes(info.bytes));
   return kOk;
 }
 
-Result<int> List(const SnapshotArguments& arguments) {
+Result<int> List(const SnapshotArguments& arguments, const std::stop_token&) {
   LARDER_ASSIGN_OR_RETURN(const auto snapshots, ListSnapshots(arguments.store.path));
   if (arguments.json) {
     Json list = Json::array();
@@ -45,12 +46,12 @@ Result<int> List(const SnapshotArguments& arguments) {
   return kOk;
 }
 
-Result<int> Remove(const SnapshotArguments& arguments) {
+Result<int> Remove(const SnapshotArguments& arguments, const std::stop_token&) {
   LARDER_RETURN_IF_ERROR(RemoveSnapshot(arguments.store.path, arguments.name));
   return kOk;
 }
 
-Result<int> Restore(const SnapshotArguments& arguments) {
+Result<int> Restore(const SnapshotArguments& arguments, const std::stop_token&) {
   const auto restored = RestoreSnapshot(arguments.store.Options(), arguments.name);
   if (!restored) {
     return tl::unexpected(
@@ -68,7 +69,8 @@ void AddSnapshot(CLI::App& app, Context& context) {
       app.add_subcommand("snapshot", "Keep moments of a store, and go back to them");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* help,
-                       Result<int> (*run)(const SnapshotArguments&), bool named) {
+                       Result<int> (*run)(const SnapshotArguments&, const std::stop_token&),
+                       bool named) {
     CLI::App* verb = command->add_subcommand(name, help);
     if (named) {
       verb->add_option("name", arguments->name, "Letters, digits, '.', '-', '_'")->required();
@@ -76,11 +78,12 @@ void AddSnapshot(CLI::App& app, Context& context) {
     AddStoreOptions(verb, arguments->store);
     if (!named) verb->add_flag("--json", arguments->json, "For scripts");
     verb->callback([arguments, &context, run] {
-      context.exit_code = ExitCode(run(*arguments));
+      context.exit_code = ExitCode(run(*arguments, context.stop));
       Stdout().Flush();
     });
   };
-  add("create", "Keep this moment; needs the store to itself", Create, true);
+  add("create", "Keep this moment; where a process has the store open, that one makes it", Create,
+      true);
   add("ls", "List the snapshots", List, false);
   add("rm", "Remove a snapshot", Remove, true);
   add("restore", "Make the store what it was; needs the store to itself", Restore, true);

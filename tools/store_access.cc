@@ -32,8 +32,10 @@ Error ExplainStoreError(const Error& error, const StoreArguments& arguments,
                               arguments.path, error.message, arguments.path);
   } else if (error.code == ErrorCode::kLocked) {
     out.message = fmt::format("{} needs the store to itself, but {}", what, error.message);
-    if (const size_t end = out.message.find("; one process owns"); end != std::string::npos) {
-      out.message.erase(end);
+    // What storage advises is said once, below.
+    for (const char* advice : {"; one process owns", "; stop its owner"}) {
+      const size_t end = out.message.find(advice);
+      if (end != std::string::npos) out.message.erase(end);
     }
     out.message += "; stop that first";
   }

@@ -63,11 +63,11 @@ std::string Times(double ratio) { return fmt::format("{:.2f}", ratio); }
 std::string AimWords(Aim aim) {
   switch (aim) {
     case Aim::kWear:
-      return "bytes written";
+      return "the bytes written";
     case Aim::kSize:
-      return "disk space";
+      return "the disk space";
     case Aim::kRestart:
-      return "restart time";
+      return "the restart time";
     case Aim::kBalanced:
       return "all measures together";
   }
@@ -75,8 +75,7 @@ std::string AimWords(Aim aim) {
 }
 
 std::string ReasonFor(Aim aim, const Measured& chosen, const Measured& current, double score) {
-  std::string out =
-      fmt::format("{} times the {} of the current options", Times(score), AimWords(aim));
+  std::string out = fmt::format("{} times {} of the current options", Times(score), AimWords(aim));
   if (aim != Aim::kBalanced) {
     const MeasureInfo& info = MeasureOf(AimKey(aim));
     out += fmt::format(" ({:.3g} {} instead of {:.3g})", chosen.mean.*info.value, info.unit,

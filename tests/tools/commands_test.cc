@@ -41,7 +41,10 @@ TEST_F(CommandsTest, CollectionsAndStats) {
   const Json stats = RunJson({"stats"});
   EXPECT_EQ(stats["collections"][0]["objects"], 3);
   EXPECT_GT(stats["collections"][0]["jsonBytes"], stats["collections"][0]["objects"]);
+  // All were written at one moment of the past, so they change, but not all the time.
+  EXPECT_GT(stats["collections"][0]["churn"]["updatesPerSecond"], 0);
   EXPECT_EQ(stats["families"].size(), 5u);
+  EXPECT_GE(stats["families"][1]["rows"], 10);
   EXPECT_EQ(stats["queues"][0]["dead"], 1);
   const Outcome text = Run({"stats"});
   EXPECT_EQ(text.exit_code, 0) << text.err;
@@ -112,11 +115,74 @@ TEST_F(CommandsTest, SnapshotsAreMadeReadRestoredAndRemoved) {
   EXPECT_EQ(Run({"snapshot", "restore", "before"}).exit_code, 1);
 }
 
+TEST_F(CommandsTest, BackupsAreMadeVerifiedAndRestored) {
+  const std::string backups = scratch_ / "backups", other = scratch_ / "other";
+  ASSERT_EQ(RunLarder({"backup", "ls", backups}).exit_code, 1);
+  const Outcome made = Run({"backup", "create", backups});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_NE(made.out.find("verified"), std::string::npos) << made.out;
+  {
+    const auto store = Store::Open({.path = Path()});
+    DeletePod(**store, "db-0", "20");
+  }
+  ASSERT_EQ(Run({"backup", "create", backups}).exit_code, 0);
+  const Json list = Json::parse(RunLarder({"backup", "ls", backups, "--json"}).out);
+  ASSERT_EQ(list.size(), 2u);
+  // Into a directory that is not there yet, and over a store.
+  const Outcome restored = RunLarder({"backup", "restore", backups, "1", "--store", other});
+  ASSERT_EQ(restored.exit_code, 0) << restored.err;
+  EXPECT_NE(RunLarder({"get", "pods", "-A", "--store", other}).out.find("db-0"), std::string::npos);
+  EXPECT_EQ(RunLarder({"verify", "--store", other}).exit_code, 0);
+  ASSERT_EQ(RunLarder({"backup", "restore", backups, "--store", other}).exit_code, 0);
+  EXPECT_EQ(RunLarder({"diff", Path(), other}).exit_code, 0);
+  EXPECT_EQ(RunLarder({"backup", "prune", backups, "--keep", "1"}).exit_code, 0);
+  const Outcome gone = RunLarder({"backup", "verify", backups, "1"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("there is 2"), std::string::npos) << gone.err;
+  EXPECT_EQ(RunLarder({"backup", "verify", backups}).exit_code, 0);
+  // One byte of a table: said, and not restored from.
+  for (const auto& entry : fs::recursive_directory_iterator(backups)) {
+    if (entry.path().extension() != ".sst") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.put('x');
+  }
+  EXPECT_NE(RunLarder({"backup", "verify", backups}).exit_code, 0);
+}
+
+TEST_F(CommandsTest, SnapshotsAndBackupsAreMadeBesideARunningOwner) {
+  const std::string backups = scratch_ / "backups", other = scratch_ / "other";
+  {
+    const auto owner = Store::Open({.path = Path()});
+    ASSERT_TRUE(owner);
+    PutPod(**owner, "unsynced-0", "Running", "30");
+    const Outcome made = Run({"snapshot", "create", "live"});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    const Outcome taken = Run({"snapshot", "create", "live"});
+    EXPECT_EQ(taken.exit_code, 3) << taken.err;
+    EXPECT_NE(taken.err.find("already"), std::string::npos) << taken.err;
+    const Outcome backup = Run({"backup", "create", backups});
+    EXPECT_EQ(backup.exit_code, 0) << backup.err;
+    // What was made for it is gone again.
+    const Json snapshots = RunJson({"snapshot", "ls"});
+    ASSERT_EQ(snapshots.size(), 1u) << snapshots;
+    EXPECT_EQ(snapshots[0]["name"], "live");
+    // The owner went on meanwhile.
+    PutPod(**owner, "later-0", "Running", "31");
+  }
+  ASSERT_EQ(RunLarder({"backup", "restore", backups, "--store", other}).exit_code, 0);
+  const Outcome pods = RunLarder({"get", "pods", "-A", "--store", other});
+  EXPECT_NE(pods.out.find("unsynced-0"), std::string::npos) << pods.out;
+  EXPECT_EQ(pods.out.find("later-0"), std::string::npos) << pods.out;
+  EXPECT_NE(RunLarder({"get", "pods", "-A", "--store", Path()}).out.find("later-0"),
+            std::string::npos);
+}
+
 TEST_F(CommandsTest, WhatNeedsTheStoreToItselfSaysSo) {
+  ASSERT_EQ(Run({"snapshot", "create", "x"}).exit_code, 0);
   const auto owner = Store::Open({.path = Path()});
   ASSERT_TRUE(owner);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"compact"},
-                                                {"snapshot", "create", "x"},
+                                                {"snapshot", "restore", "x"},
                                                 {"queue", "requeue", "pods", "--all"},
                                                 {"index", "rebuild", "pods", "node"}}) {
     const Outcome outcome = Run(words);

@@ -83,7 +83,7 @@ TEST(DocsTest, CommandsInTheCommandsOwnPageWork) {
   ASSERT_TRUE((*simulator)->Load(100));
   std::map<std::string, std::string> meanings = {{"DIR", scratch / "store"},
                                                  {"URL", (*simulator)->Url()}};
-  for (const char* file : {"copy", "report.html", "pods.jsonl.zst"}) {
+  for (const char* file : {"backups", "copy", "report.html", "restored", "pods.jsonl.zst"}) {
     meanings[file] = scratch / file;
   }
   RunAll("docs/cli.md", 20, meanings);

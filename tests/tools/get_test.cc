@@ -5,6 +5,8 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/tools/sample_store.h"
@@ -170,6 +172,41 @@ TEST_F(GetTest, BadInputIsOneClearSentence) {
   const Outcome open = Run({"get", "pods", "-A"});
   EXPECT_EQ(open.exit_code, 3);
   EXPECT_NE(open.err.find("chmod 700"), std::string::npos) << open.err;
+}
+
+TEST_F(GetTest, WrongCommandLinesAreNamed) {
+  for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"frobnicate"}, "unknown command \"frobnicate\" for \"larder\""},
+           {{"queue", "lost"}, "unknown command \"lost\" for \"larder queue\""},
+           {{"get", "pods", "--frob", "1", "--store", Path()},
+            "unknown flag: --frob; see: larder get"},
+           {{"get", "pods"}, "LARDER_STORE"}}) {
+    const Outcome wrong = RunLarder(words);
+    EXPECT_EQ(wrong.exit_code, 2) << words[0];
+    EXPECT_NE(wrong.err.find(what), std::string::npos) << wrong.err;
+  }
+}
+
+// More than what one thread takes at a time: whole, in order, and only what is selected.
+TEST_F(GetTest, LongListsAreWholeAndInOrder) {
+  std::set<std::string> names;
+  {
+    const auto store = Store::Open({.path = Path()});
+    for (int i = 0; i < 350; ++i) {
+      const std::string name = "p-" + std::to_string(i);
+      PutPod(**store, name, i % 2 == 0 ? "Running" : "Failed", "9");
+      if (i % 2 == 0) names.insert("pod/" + name);
+    }
+  }
+  const Outcome list =
+      Run({"get", "pods", "-n", "shop", "-o", "name", "--field-selector", "status.phase=Running"});
+  ASSERT_EQ(list.exit_code, 0) << list.err;
+  std::vector<std::string> found;
+  std::istringstream lines(list.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("pod/p-", 0) == 0) found.push_back(line);
+  }
+  EXPECT_EQ(found, std::vector<std::string>(names.begin(), names.end()));
 }
 
 TEST_F(GetTest, AReaderThatLeavesEarlyIsNoError) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -170,6 +171,51 @@ TEST_F(TuneTest, CtrlCKeepsWhatWasMeasuredAndTheSameCommandGoesOn) {
   for (const auto& entry : fs::directory_iterator(scratch_.path())) {
     EXPECT_EQ(entry.path().filename().string().rfind("larder-tune-", 0), std::string::npos);
   }
+}
+
+// On a disk of 2 MiB of its own, where a file system may be mounted.
+TEST_F(TuneTest, AFullDiskIsAnErrorThatKeepsTheResultsAndLeavesTheStoreAlone) {
+  Fill(200);
+  const std::string small = scratch_ / "small", results = scratch_ / "results",
+                    model = scratch_ / "model.json";
+  ASSERT_TRUE(fs::create_directory(small));
+  ASSERT_EQ(RunLarder({"tune", "model", "--store", Path(), "--file", model}).exit_code, 0);
+  std::map<std::string, std::string> before;
+  for (const auto& entry : fs::directory_iterator(Path())) {
+    before[entry.path()] = ReadAll(entry.path());
+  }
+  const auto replay = [&](const char* size) {
+    RunOptions options;
+    options.program = "unshare";
+    return RunLarder(
+        {"--user",     "--map-root-user",
+         "--mount",    "sh",
+         "-c",         R"(mount -t tmpfs -o size="$1" none "$2" || exit 77; shift 2; exec "$@")",
+         "sh",         size,
+         small,        LARDER_COMMAND,
+         "tune",       "replay",
+         "--store",    Path(),
+         "--workload", model,
+         "--scale",    "0.02",
+         kOne,         "--repeats",
+         "1",          "--scratch",
+         small,        "--results",
+         results},
+        options);
+  };
+  const Outcome full = replay("2m");
+  if (full.exit_code == 77 || full.exit_code == 127 || full.err.rfind("unshare:", 0) == 0) {
+    GTEST_SKIP() << "nothing can be mounted here: " << full.err;
+  }
+  EXPECT_EQ(full.exit_code, 3) << full.err;
+  EXPECT_TRUE(full.err.find("No space left") != std::string::npos ||
+              full.err.find("is full") != std::string::npos)
+      << full.err;
+  for (const auto& [path, bytes] : before) EXPECT_EQ(ReadAll(path), bytes) << path;
+  EXPECT_TRUE(fs::exists(results));
+  // With room the same command goes on.
+  const Outcome rest = replay("64m");
+  EXPECT_EQ(rest.exit_code, 0) << rest.err;
 }
 
 TEST_F(TuneTest, AppliesOptionsToAStoreAndTakesThemBack) {
