@@ -103,24 +103,15 @@ Result<DictionaryPtr> Dictionary::Parse(DictionaryId id, std::string_view record
 }
 
 Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
-                                      std::vector<std::string> samples, size_t max_bytes) {
-  std::string joined;
-  std::vector<size_t> sizes;
-  size_t total = 0;
-  for (const std::string& sample : samples) total += sample.size();
-  joined.reserve(total);
-  for (std::string& sample : samples) {
-    joined += sample;
-    sizes.push_back(sample.size());
-    sample = std::string();  // megabytes: not held twice
-  }
+                                      const TrainingSamples& samples, size_t max_bytes) {
   // A dictionary as large as what it was made from would only repeat it.
-  std::string bytes(std::min(max_bytes, joined.size() / 8), '\0');
-  const size_t size = ZDICT_trainFromBuffer(bytes.data(), bytes.size(), joined.data(), sizes.data(),
-                                            static_cast<unsigned>(sizes.size()));
+  std::string bytes(std::min(max_bytes, samples.bytes.size() / 8), '\0');
+  const size_t size =
+      ZDICT_trainFromBuffer(bytes.data(), bytes.size(), samples.bytes.data(), samples.sizes.data(),
+                            static_cast<unsigned>(samples.sizes.size()));
   if (ZDICT_isError(size)) {
     return MakeError(ErrorCode::kInvalidArgument, "cannot learn a dictionary from {} samples: {}",
-                     samples.size(), ZDICT_getErrorName(size));
+                     samples.sizes.size(), ZDICT_getErrorName(size));
   }
   bytes.resize(size);
   return std::make_shared<const Dictionary>(id, seen, std::move(bytes));

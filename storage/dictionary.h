@@ -64,10 +64,20 @@ class Dictionary {
 
 using DictionaryPtr = std::shared_ptr<const Dictionary>;
 
+// What to learn from, in one piece: as thousands of strings it would leave the heap full of holes.
+struct TrainingSamples {
+  std::string bytes;
+  std::vector<size_t> sizes;
+  void Add(std::string_view sample) {
+    bytes += sample;
+    sizes.push_back(sample.size());
+  }
+};
+
 // Builds a dictionary from samples; kInvalidArgument when there are too few to learn from. Takes
 // a fraction of a second.
 Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
-                                      std::vector<std::string> samples,
+                                      const TrainingSamples& samples,
                                       size_t max_bytes = kDictionaryBytes);
 
 // Compresses one value after the other, without making its tables anew.

@@ -211,19 +211,25 @@ Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId i
     current = page.current;
     seen = page.observed;
   }
-  std::vector<std::string> samples, held_out;
+  TrainingSamples samples;
+  samples.bytes.reserve(kSampleBytes);
+  std::vector<std::string> held_out;
   size_t bytes = 0;
   for (size_t i = 0; i < keys.size() && bytes < kSampleBytes; ++i) {
     auto parts = hooks_.load(keys[i].first, keys[i].second);
     if (!parts) continue;  // not committed yet, or deleted since
     bytes += parts->raw.size();
-    (i % kHoldOut == 0 ? held_out : samples).push_back(std::move(parts->raw));
+    if (i % kHoldOut == 0) {
+      held_out.push_back(std::move(parts->raw));
+    } else {
+      samples.Add(parts->raw);
+    }
   }
-  if (samples.size() + held_out.size() < kMinSamples) {
-    return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.size());
+  if (samples.sizes.size() + held_out.size() < kMinSamples) {
+    return MakeError(ErrorCode::kNotReady, "only {} samples are stored yet", samples.sizes.size());
   }
   LARDER_ASSIGN_OR_RETURN(DictionaryPtr trained,
-                          TrainDictionary(id, seen, std::move(samples), hooks_.dictionary_bytes));
+                          TrainDictionary(id, seen, samples, hooks_.dictionary_bytes));
   const auto ratio = [&held_out](double stored) {
     return RawBytes(held_out) / std::max(stored, 1.0);
   };

@@ -60,8 +60,7 @@ TEST(HotTier, AFirstListTakesFreeRoomAndNobodyElses) {
   EXPECT_EQ(hot.Get(kCollection, {"n", "c"}), nullptr);
   EXPECT_EQ(hot.GetStats().evictions, 0U);
   Commit(hot, {"n", "c"}, Version(2, "c"));
-  EXPECT_NE(hot.Get(kCollection, {"n", "c"}), nullptr) << "a change does";
-  EXPECT_EQ(hot.GetStats().evictions, 1U);
+  EXPECT_EQ(hot.GetStats().evictions, 1U) << "a change may need another's";
 }
 
 TEST(HotTier, GivesTheSameObjectToAll) {

@@ -78,6 +78,39 @@ TEST_F(FactoryTest, IndexesOfAllWhoAskAreMerged) {
   EXPECT_EQ(refused.error().code, ErrorCode::kAlreadyExists);
 }
 
+TEST_F(FactoryTest, IndexesOfWhoAsksLaterSurviveARestart) {
+  CreatePod("a", "n7");
+  InformerOptions by_node = Pods();
+  by_node.indexes = {*IndexDefinition::ByField("node", "spec.nodeName")};
+  InformerOptions by_app = Pods();
+  by_app.indexes = {IndexDefinition::ByLabel("app")};
+  for (int start = 0; start < 3; ++start) {
+    auto& factory = Make();
+    ASSERT_TRUE(factory.ForResource(by_node));
+    factory.Start();
+    ASSERT_TRUE(factory.WaitForCacheSync(Soon(), {}));
+    CreatePod("b" + std::to_string(start), "n7");
+    // Only now, with the stream under way.
+    const auto pods = factory.ForResource(by_app);
+    ASSERT_TRUE(pods) << pods.error().ToString();
+    Indexer& indexer = (*pods)->GetIndexer();
+    if (start == 0) {
+      ASSERT_TRUE(indexer.WaitUntilReady(kPatience));
+    }
+    for (const Indexer::BuildProgress& index : indexer.Progress()) {
+      EXPECT_TRUE(index.ready) << index.index;
+      if (start == 0) continue;
+      EXPECT_EQ(index.scanned, 0u) << index.index << " was built again";
+    }
+    const std::string version = std::to_string(simulator_->History().back().version);
+    ASSERT_TRUE((*pods)->WaitUntil(version, Soon(), {}));
+    EXPECT_EQ(indexer.ByIndex("app", "web")->size(), static_cast<size_t>(start) + 2);
+    factory_.reset();
+    Close();
+    OpenParts();
+  }
+}
+
 TEST_F(FactoryTest, ContradictingTransformsAreAnError) {
   auto& factory = Make();
   InformerOptions bare = Pods();

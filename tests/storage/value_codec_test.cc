@@ -24,11 +24,11 @@ class OneDictionary final : public DictionarySource {
 
 DictionaryPtr TrainOnPods() {
   static const DictionaryPtr kDictionary = [] {
-    std::vector<std::string> samples;
+    TrainingSamples samples;
     ObjectParts parts;
     for (uint64_t i = 0; i < 200; ++i) {
       TakeApart(*testing::Pod(i * 10), parts);
-      samples.push_back(parts.raw);
+      samples.Add(parts.raw);
     }
     return Must(TrainDictionary(5, 200, samples));
   }();
@@ -160,7 +160,10 @@ TEST(DictionaryRecord, SurvivesAndIsVerified) {
 }
 
 TEST(DictionaryTraining, SaysWhenThereIsTooLittleToLearnFrom) {
-  EXPECT_EQ(CodeOf(TrainDictionary(1, 1, {{"a"}, {"b"}})), ErrorCode::kInvalidArgument);
+  TrainingSamples samples;
+  samples.Add("a");
+  samples.Add("b");
+  EXPECT_EQ(CodeOf(TrainDictionary(1, 1, samples)), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace
