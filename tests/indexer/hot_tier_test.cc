@@ -61,6 +61,7 @@ TEST(HotTier, AFirstListTakesFreeRoomAndNobodyElses) {
   EXPECT_EQ(hot.GetStats().evictions, 0U);
   Commit(hot, {"n", "c"}, Version(2, "c"));
   EXPECT_EQ(hot.GetStats().evictions, 1U) << "a change may need another's";
+  EXPECT_NE(hot.Get(kCollection, {"n", "c"}), nullptr) << "and is not the one to go itself";
 }
 
 TEST(HotTier, GivesTheSameObjectToAll) {
