@@ -278,12 +278,13 @@ class KubeCompareTest : public ::testing::Test {
 
 TEST_F(KubeCompareTest, SameRowsAndSameObjects) {
   for (const char* resource :
-       {"pods",   "deploy", "rs",  "sts",   "ds",           "jobs",         "cronjobs",
-        "svc",    "cm",     "ns",  "nodes", "pvc",          "pv",           "ing",
-        "netpol", "pdb",    "hpa", "sc",    "rolebindings", "clusterroles", "events",
-        "crd",    "wd",     "sa"}) {
-    Compare({"get", resource, "-A"});
-    Compare({"get", resource, "-A", "-o", "wide"});
+       {"pods", "deploy", "rs",           "sts",          "ds",     "jobs", "cronjobs", "svc",
+        "cm",   "ns",     "nodes",        "pvc",          "pv",     "ing",  "netpol",   "pdb",
+        "hpa",  "sc",     "rolebindings", "clusterroles", "events", "crd",  "wd",       "sa"}) {
+    // Of the hundreds of events that other tests left, one has always just become a second older.
+    const std::string where = std::string(resource) == "events" ? "--namespace=shop" : "-A";
+    Compare({"get", resource, where});
+    Compare({"get", resource, where, "-o", "wide"});
     Compare({"get", resource, "-A", "-o", "yaml"});
     Compare({"get", resource, "-A", "-o", "json"});
   }
