@@ -154,7 +154,7 @@ TEST_F(ServeTest, KubectlWatchesALiveStore) {
   RunOptions options = KubectlOptions();
   options.signal = SIGINT;
   options.stop_when = [](const std::string& out) {
-    return out.find("DELETED") != std::string::npos && out.find("new-0") != std::string::npos;
+    return out.find("DELETED    new-0") != std::string::npos;
   };
   const Outcome watch =
       RunLarder({"get", "pods", "-n", "shop", "-w", "--output-watch-events"}, options);
