@@ -22,8 +22,10 @@ std::atomic<bool> ours{false};
 
 }  // namespace
 
+void KeepFilesPrivate() { ::umask(077); }
+
 void PrepareProcess() {
-  ::umask(077);
+  KeepFilesPrivate();
 #ifdef M_ARENA_MAX
   const unsigned heaps = std::thread::hardware_concurrency() / kCoresPerHeap;
   ::mallopt(M_ARENA_MAX, static_cast<int>(std::clamp(heaps, 1U, kMostHeaps)));

@@ -3,11 +3,14 @@
 
 namespace larder {
 
-// Files are for their owner only, whatever the caller's habits; and the heap stays close to what is
-// in use. glibc keeps up to eight heaps a core, and memory that one thread freed does not serve the
-// others: an informer's first start is fifty threads that hand megabytes to each other. One heap
-// for every eight cores took no more time, and two thirds of the memory. Nothing where the
-// allocator is another one (jemalloc, tcmalloc).
+// Files are for their owner only, whatever the caller's habits.
+void KeepFilesPrivate();
+
+// The same, and the heap of a process that stays stays close to what is in use. glibc keeps up to
+// eight heaps a core, and memory that one thread freed does not serve the others: an informer's
+// first start is fifty threads that hand megabytes to each other. One heap for every eight cores
+// took no more time, and two thirds of the memory. Nothing where the allocator is another one
+// (jemalloc, tcmalloc).
 //
 // For programs, not for libraries: the allocator belongs to the whole process.
 void PrepareProcess();

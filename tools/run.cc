@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/process.h"
 #include "client/discovery.h"
 #include "controller/health_server.h"
 #include "informer/factory.h"
@@ -153,6 +154,7 @@ void LetFlushEnd(const Store& store, const std::stop_token& stop) {
 }
 
 Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
+  PrepareProcess();
   LARDER_ASSIGN_OR_RETURN(const auto transport, Connect(arguments.server));
   LARDER_ASSIGN_OR_RETURN(const std::string cluster, FetchClusterUid(*transport, stop));
   StoreOptions options = arguments.store.Options();

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process.h"
 #include "client/config.h"
 #include "client/transport.h"
 #include "indexer/hot_tier.h"
@@ -147,6 +148,7 @@ class Worker {
 }  // namespace
 
 int RunWorker(const WorkerOptions& options, const std::stop_token& stop) {
+  PrepareProcess();
   Result<void> outcome;
   if (auto journal = Journal::Open(options.journal)) {
     outcome = Worker(options, *std::move(journal)).Run(stop);
