@@ -34,6 +34,7 @@ ListReader::ListReader(std::unique_ptr<BodyStream> stream, bool protobuf,
       options_(options),
       recorder_(recorder),
       wire_(wire),
+      wanted_{options.resource.ApiVersion(), options.resource.kind},
       json_(options.max_event_bytes, options.max_json_depth),
       proto_(options.max_event_bytes) {}
 
@@ -78,19 +79,22 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
   }
 }
 
+// Of a list once: its type stands in front of its items.
+Result<void> ListReader::CheckType() {
+  const TypeMeta type = proto_.head().ItemType({});
+  if (type.kind == wanted_.kind && type.api_version == wanted_.api_version) return {};
+  return MakeError(ErrorCode::kProtocol, "asked for a list of {} {}, the server sent {} {}",
+                   wanted_.api_version, wanted_.kind, proto_.head().api_version,
+                   proto_.head().kind);
+}
+
 Result<ListReader::Entry> ListReader::TakeProtobuf() {
   if (wire_ == nullptr) {
     LARDER_ASSIGN_OR_RETURN(const ItemHead head, ParseItemHead(proto_.item()));
     return Entry(head);
   }
-  const TypeMeta wanted{options_.resource.ApiVersion(), options_.resource.kind};
-  const TypeMeta type = proto_.head().ItemType({});
-  if (type.kind != wanted.kind || type.api_version != wanted.api_version) {
-    return MakeError(ErrorCode::kProtocol, "asked for a list of {} {}, the server sent {} {}",
-                     wanted.api_version, wanted.kind, proto_.head().api_version,
-                     proto_.head().kind);
-  }
-  LARDER_ASSIGN_OR_RETURN(const size_t head_bytes, WireToJson(*wire_, wanted, proto_.item(),
+  if (!std::exchange(type_checked_, true)) LARDER_RETURN_IF_ERROR(CheckType());
+  LARDER_ASSIGN_OR_RETURN(const size_t head_bytes, WireToJson(*wire_, wanted_, proto_.item(),
                                                               options_.max_json_depth, converted_));
   return Entry(ItemText{converted_, head_bytes});
 }

@@ -54,6 +54,7 @@ class ListReader {
              Clock* clock, Recorder& recorder, const WireMessage* wire);
   Result<std::string_view> ReadPiece(const std::stop_token& stop);
   Result<Entry> TakeProtobuf();
+  Result<void> CheckType();
 
   const std::unique_ptr<BodyStream> stream_;
   const bool protobuf_;
@@ -61,6 +62,8 @@ class ListReader {
   const ReflectorOptions& options_;
   Recorder& recorder_;
   const WireMessage* const wire_;
+  const TypeMeta wanted_;
+  bool type_checked_ = false;
   std::string converted_;
   ListSplitter json_;
   ProtoListSplitter proto_;

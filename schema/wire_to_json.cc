@@ -42,6 +42,10 @@ Slot SlotOf(const WireFields& wire) {
   return {true, wire.value(), wire.bytes().data(), wire.bytes().size()};
 }
 
+bool IsNumber(const WireField& field) {
+  return field.type == Type::kBool || field.type == Type::kInt;
+}
+
 class Converter {
  public:
   Converter(uint32_t max_depth, std::string* out) : max_depth_(max_depth), out_(out) {}
@@ -93,9 +97,8 @@ class Converter {
       const uint8_t index = message.IndexOf(wire.number());
       if (index == WireMessage::kNoField) return Unknown(message, wire.number());
       const WireField& field = message.fields[index];
-      const bool is_number = field.type == Type::kBool || field.type == Type::kInt;
       const bool packed = field.shape == Shape::kList && wire.type() == WireType::kBytes;
-      const bool fits = is_number && field.shape != Shape::kMap
+      const bool fits = IsNumber(field) && field.shape != Shape::kMap
                             ? wire.type() == WireType::kVarint || packed
                             : wire.type() == WireType::kBytes;
       if (!fits) return Unknown(message, wire.number());
@@ -135,22 +138,11 @@ class Converter {
     return done;
   }
 
-  // Go's omitempty: pointers, lists and maps that are not there, and empty plain values. A struct
-  // is never empty.
+  // One that is there, but as empty as if it were not. Those that are absent do not come here,
+  // where that leaves them out.
   static bool IsLeftOut(const WireField& field, const Slot& slot) {
-    if (field.omit_zero && slot.bytes().empty()) return true;
-    if (!field.omit_empty) return false;
-    if (field.shape != Shape::kOne) return !slot.seen;
-    switch (field.type) {
-      case Type::kString:
-      case Type::kBytes:
-        return slot.bytes().empty();
-      case Type::kBool:
-      case Type::kInt:
-        return slot.number == 0;
-      default:
-        return false;
-    }
+    return field.LeftOutWhenAbsent() && field.shape == Shape::kOne && slot.number == 0 &&
+           slot.size == 0;
   }
 
   bool List(const WireField& field, std::string_view bytes, int depth) {
@@ -158,8 +150,7 @@ class Converter {
     WireFields wire(bytes);
     while (wire.Next()) {
       if (wire.number() != field.number) continue;  // another field's, in between
-      const bool is_number = field.type == Type::kBool || field.type == Type::kInt;
-      if (is_number && wire.type() == WireType::kBytes) {
+      if (IsNumber(field) && wire.type() == WireType::kBytes) {
         WireFields packed(wire.bytes());
         uint64_t number = 0;
         while (packed.NextPacked(number)) {
