@@ -6,9 +6,12 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "tests/crash/journal.h"
 #include "tests/crash/subject.h"
 
 namespace larder::crash {
@@ -43,6 +46,19 @@ TEST(Crash, AProcessWhoseDiskFailsForAMomentComesToRest) {
 }
 TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 8 --seed 4"); }
 TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) { ExpectNoViolation("--mode flip --runs 40 --seed 5"); }
+
+// A disk that is full in the middle of a line ends the process; the next one's line is whole.
+TEST(Journal, WhatADyingProcessWroteHalfDoesNotSpoilTheNextLine) {
+  const std::string path = ::testing::TempDir() + "larder-journal-half";
+  std::ofstream(path) << "S one\nH one update shop/cart-1 5\nH one update shop/cart-2";
+  Journal(path).Started("two");
+  const std::vector<JournalLine> lines = ReadJournal(path);
+  std::filesystem::remove(path);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1].key, "shop/cart-1");
+  EXPECT_EQ(lines[2].kind, 'S');
+  EXPECT_EQ(lines[2].cluster, "two");
+}
 
 class Mutants : public ::testing::TestWithParam<const char*> {};
 

@@ -6,13 +6,27 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace larder::crash {
 
+namespace {
+
+// Where the last whole line ends. What follows is of a process that died while it wrote, or for
+// which the disk had no room.
+off_t WholeLines(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return static_cast<off_t>(text.rfind('\n') + 1);  // npos + 1 is 0
+}
+
+}  // namespace
+
 Journal::Journal(const std::string& path)
     : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
-  if (file_ < 0) std::abort();
+  // The next line must not become the end of half a line.
+  if (file_ < 0 || ::ftruncate(file_, WholeLines(path)) != 0) std::abort();
 }
 
 Journal::~Journal() { ::close(file_); }

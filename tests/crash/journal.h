@@ -1,5 +1,5 @@
 // What a consumer saw, written before it acknowledges, and read by the oracle: one line a record,
-// one write a line, on a disk that never fails.
+// one write a line. A process that cannot write it dies before it acknowledges.
 //
 //   S CLUSTER                      a process started
 //   H CLUSTER add|update|delete KEY VERSION     a handler was called
