@@ -63,12 +63,21 @@ Result<void> DeltaFifo::WaitForRoom(Lock& lock, const std::stop_token& stop) {
       return MakeError(ErrorCode::kUnavailable, "a commit failed; what came after it is dropped");
     }
     if (open_.deltas.size() < options_.max_items && open_.bytes < options_.max_bytes) return {};
+    MakeDue();
     options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), stop);
   }
 }
 
-void DeltaFifo::Append(Delta delta) {
+void DeltaFifo::MakeDue() {
+  if (open_.due) return;
+  open_.due = true;
   changed_.notify_all();
+}
+
+void DeltaFifo::Append(Delta delta) {
+  const bool half_full = open_.deltas.size() >= options_.max_items / 2 ||
+                         open_.bytes >= options_.max_bytes / 2;
+  if (!delta.in_list || half_full) MakeDue();
   const auto [entry, is_new] = open_.last_of.try_emplace(delta.key, open_.deltas.size());
   if (!is_new) {
     Delta& last = open_.deltas[entry->second];
@@ -97,7 +106,7 @@ Result<void> DeltaFifo::PutCursor(std::string_view resource_version, const std::
   Lock lock(mutex_);
   LARDER_RETURN_IF_ERROR(WaitForRoom(lock, stop));
   open_.resource_version = resource_version;
-  changed_.notify_all();
+  MakeDue();
   return {};
 }
 
@@ -114,7 +123,7 @@ Result<void> DeltaFifo::EndReplace(std::string_view resource_version, const std:
   LARDER_RETURN_IF_ERROR(WaitForRoom(lock, stop));
   open_.resource_version = resource_version;
   open_.list_end = true;
-  changed_.notify_all();
+  MakeDue();
   return {};
 }
 
@@ -186,9 +195,11 @@ std::optional<DeltaFifo::Batch> DeltaFifo::Pop(const std::stop_token& stop, Dura
   if (timeout != kForever) deadline = options_.clock->Now() + timeout;
   Lock lock(mutex_);
   LARDER_CHECK(out_ == 0);
-  while ((again_.Empty() && open_.Empty()) || failed_) {
-    if (closed_ || stop.stop_requested()) return std::nullopt;
-    if (timeout != kForever && options_.clock->Now() >= deadline) return std::nullopt;
+  while ((again_.Empty() && !open_.due) || failed_) {
+    if (stop.stop_requested()) return std::nullopt;
+    const bool last_call = closed_ || (timeout != kForever && options_.clock->Now() >= deadline);
+    if (last_call && (open_.Empty() || failed_)) return std::nullopt;
+    if (last_call) break;
     options_.clock->WaitUntil(lock, changed_, deadline, stop);
   }
   Segment taken = std::exchange(again_.Empty() ? open_ : again_, {});
@@ -248,6 +259,7 @@ Result<void> DeltaFifo::WaitUntilEmpty(const std::stop_token& stop) {
     if (failed_) return MakeError(ErrorCode::kUnavailable, "a commit failed");
     if (out_ == 0 && again_.Empty() && open_.Empty()) return {};
     if (closed_ || stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
+    if (!open_.Empty()) MakeDue();
     options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), stop);
   }
 }

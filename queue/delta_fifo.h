@@ -18,6 +18,10 @@
 //     everything behind it is dropped and the producer is told to begin again from the last commit
 //     (Fail).
 //
+// A batch is handed out as soon as there is something to commit, but for deltas of a list, for which
+// nobody waits: they gather until the segment is half full or the list ends, because a commit and
+// three woken threads for each of 100,000 objects cost more than the objects.
+//
 // Thread-safe; one consumer. In memory only: after a crash it is heard again, from the cursor on.
 // Errors: kCancelled after Close or on stop, kUnavailable after Fail until Reset; nothing of the
 // failed call was taken.
@@ -116,7 +120,8 @@ class DeltaFifo {
   // newer. Returns how many.
   Result<size_t> Resync(const KnownObjects& known, const std::stop_token& stop = {});
 
-  // All that waits, as soon as there is something. nullopt: stop, time-out, or closed and empty.
+  // All that waits, as soon as it is due; at the time-out what there is. nullopt: stop, nothing by
+  // the time-out, or closed and empty.
   // REQUIRES: the batch before was given to Ack, Requeue or Fail.
   std::optional<Batch> Pop(const std::stop_token& stop = {}, Duration timeout = kForever);
   // The batch is committed.
@@ -129,7 +134,7 @@ class DeltaFifo {
   // Waits until no batch is out, drops what is left, and takes new deltas again.
   void Reset();
 
-  // Waits until everything put so far is committed.
+  // Waits until everything put so far is committed; all of it is due now.
   Result<void> WaitUntilEmpty(const std::stop_token& stop = {});
   // Is the first list handed over and committed?
   bool HasSynced() const;
@@ -156,11 +161,14 @@ class DeltaFifo {
     std::string resource_version;
     size_t bytes = 0;
     bool list_end = false;
+    bool due = false;  // the consumer is to take it now
     bool Empty() const { return deltas.empty() && resource_version.empty() && !list_end; }
   };
 
   Result<void> WaitForRoom(Lock& lock, const std::stop_token& stop);
   void Append(Delta delta);
+  // The consumer is to take the open segment now.
+  void MakeDue();
   // The newest delta that waits for this key; null: none.
   const Delta* Waiting(const ObjectKey& key) const;
   std::vector<Delta> FindGone(const std::vector<ObjectPtr>& list, const KnownObjects& known) const;
@@ -169,7 +177,7 @@ class DeltaFifo {
   const DeltaFifoOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  Segment again_;  // a batch that comes again, before the open segment
+  Segment again_;  // a batch that comes again, before the open segment; due as it is
   Segment open_;
   KeyIndex out_keys_;  // of the batch being committed
   uint64_t out_ = 0;   // its number; 0: none
