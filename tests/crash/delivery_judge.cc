@@ -122,15 +122,18 @@ void DeliveryJudge::ForgetAll() {
   handler_since_ = enqueuer_since_ = journal_.size();
 }
 
-// Told, but behind the prefix that is left. A delete that nobody saw has the version of its row: if
-// that is still there, the delete is behind it.
+// Told, but behind the prefix that is left. A delete that nobody saw has the version of its row,
+// which may be ahead of the cursor (a relist's single fetch): it is behind the prefix if there is a
+// row, and else it counts, since in any prefix without the row the handler may believe it gone.
 void DeliveryJudge::ForgetAhead(const Found& now) {
   for (size_t i = 0; i < journal_.size(); ++i) {
     const JournalLine& line = journal_[i];
     if (line.cluster != now.cluster) continue;
     const Found::Row* row = now.Object(line.key);
-    const bool ahead = line.version > now.cursor && (row == nullptr || row->version < line.version);
-    const bool undone = line.type == "delete" && row != nullptr && row->version == line.version;
+    const bool gone = line.type == "delete";
+    const bool ahead =
+        line.version > now.cursor && (row == nullptr ? !gone : row->version < line.version);
+    const bool undone = gone && row != nullptr && row->version == line.version;
     if (ahead || undone) forgotten_.insert(i);
   }
 }
