@@ -21,6 +21,7 @@ class GoJsonWriter {
   explicit GoJsonWriter(std::string* out);
   void Finish() { out_.resize(size()); }
   size_t size() const { return static_cast<size_t>(at_ - out_.data()); }
+  char last() const { return at_[-1]; }
 
   void Plain(std::string_view text) {
     Need(text.size());
@@ -41,7 +42,7 @@ class GoJsonWriter {
   void Digits(uint32_t number, int digits);
   // Ends an object or list whose elements each ended with a comma.
   void Close(char bracket) {
-    if (at_[-1] == ',') --at_;
+    if (last() == ',') --at_;
     Plain(bracket);
   }
 

@@ -309,14 +309,15 @@ Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback)
 }
 
 Result<ObjectPtr> Object::FromHead(std::string_view json, size_t head_bytes) {
+  constexpr std::string_view kEnd = "}}";
   std::string head;
-  head.reserve(head_bytes + 1 + kJsonPadding);
+  head.reserve(head_bytes + kEnd.size() + kJsonPadding);
   head.append(json.substr(0, head_bytes));
-  head += '}';
+  head.append(kEnd);
   head.append(kJsonPadding, '\0');
   EnvelopeBuilder builder;
   LARDER_ASSIGN_OR_RETURN(std::string envelope,
-                          builder.Read({head.data(), head_bytes + 1}, head.size(), {}));
+                          builder.Read({head.data(), head_bytes + kEnd.size()}, head.size(), {}));
   std::string text;
   text.reserve(json.size() + kJsonPadding);
   text.append(json);

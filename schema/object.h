@@ -73,9 +73,9 @@ class Object {
   // unknown kinds, missing uid or resourceVersion.
   static Result<ObjectPtr> Parse(std::string_view json, const TypeMeta& fallback = {});
   static Result<ObjectPtr> FromJson(const Json& json);
-  // The same for a document that is known to be JSON and to have its type and metadata within its
-  // first `head_bytes`, which end in front of a comma or of the closing bracket: only these are
-  // read.
+  // The same for a document that is known to be JSON and whose first `head_bytes` are its type and
+  // the beginning of its metadata, up to a comma or the closing brace, with all that is kept apart
+  // (managedFields are not): only these are read.
   static Result<ObjectPtr> FromHead(std::string_view json, size_t head_bytes);
 
   // Puts together what the store took apart. `envelope` must be a verified Envelope buffer and

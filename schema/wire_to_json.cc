@@ -63,7 +63,7 @@ class Converter {
     return true;
   }
   const Error& error() const { return error_; }
-  // Where the first field of the object, its metadata, ends.
+  // See WireToJson.
   size_t head_bytes() const { return head_bytes_; }
 
  private:
@@ -79,17 +79,26 @@ class Converter {
 
   bool Fields(const WireMessage& message, std::string_view bytes, int depth) {
     Slots slots;
-    const bool is_object = head_bytes_ == 0 && depth == 0;
+    const bool in_head = head_bytes_ == 0;
     uint64_t seen = 0;
     if (!Collect(message, bytes, slots, seen)) return false;
     for (uint64_t left = seen | message.always; left != 0; left &= left - 1) {
       const auto i = static_cast<size_t>(std::countr_zero(left));
       if ((seen >> i & 1) == 0) slots[i] = kAbsent;
-      if (!Field(message.fields[i], slots[i], depth)) return false;
-      if (i == 0 && is_object) head_bytes_ = out_.size() - 1;
+      const WireField& field = message.fields[i];
+      if (in_head && depth == 1 && IsManagedFields(message, field)) EndHead();
+      if (!Field(field, slots[i], depth)) return false;
+      // The object's first field is its metadata: here stands the brace and the comma behind it.
+      if (in_head && depth == 0 && i == 0 && head_bytes_ == 0) head_bytes_ = out_.size() - 2;
     }
     return true;
   }
+
+  // Half of an object's metadata is about who changed what, and it stands at its end.
+  static bool IsManagedFields(const WireMessage& message, const WireField& field) {
+    return &field == &message.fields.back() && field.key == "\"managedFields\":";
+  }
+  void EndHead() { head_bytes_ = out_.size() - (out_.last() == ',' ? 1 : 0); }
 
   bool Collect(const WireMessage& message, std::string_view bytes, Slots& slots, uint64_t& seen) {
     WireFields wire(bytes);

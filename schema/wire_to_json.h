@@ -19,8 +19,9 @@
 namespace larder {
 
 // `out` becomes the object with `type` in front, as a GET would have it; after an error it is
-// of no use. Returns the length of its head: type and metadata, without the comma behind them. JSON
-// inside the messages may be nested so deep that it is `max_depth` in the whole.
+// of no use. Returns the length of its head: type and metadata up to managedFields, without the
+// comma or the brace behind them. JSON inside the messages may be nested so deep that it is
+// `max_depth` in the whole.
 Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
                           uint32_t max_depth, std::string& out);
 

