@@ -122,19 +122,28 @@ void DeliveryJudge::ForgetAll() {
   handler_since_ = enqueuer_since_ = journal_.size();
 }
 
-// Told, but behind the prefix that is left. A delete that nobody saw has the version of its row,
-// which may be ahead of the cursor (a relist's single fetch): it is behind the prefix if there is a
-// row, and else it counts, since in any prefix without the row the handler may believe it gone.
+// Told, but behind the prefix that is left. A delete that nobody saw has the version of its row. If
+// that is still there, the delete is behind the prefix. If it is gone, the version may be ahead of
+// the cursor all the same (a relist's single fetch): then the delete is in the prefix if what was
+// told before it is, since only a delete takes away a row.
 void DeliveryJudge::ForgetAhead(const Found& now) {
+  std::set<std::string> known;  // keys that the handler believes to be there
   for (size_t i = 0; i < journal_.size(); ++i) {
     const JournalLine& line = journal_[i];
-    if (line.cluster != now.cluster) continue;
+    if (line.cluster != now.cluster || forgotten_.contains(i)) continue;
     const Found::Row* row = now.Object(line.key);
     const bool gone = line.type == "delete";
     const bool ahead =
-        line.version > now.cursor && (row == nullptr ? !gone : row->version < line.version);
+        line.version > now.cursor &&
+        (row == nullptr ? !gone || !known.contains(line.key) : row->version < line.version);
     const bool undone = gone && row != nullptr && row->version == line.version;
-    if (ahead || undone) forgotten_.insert(i);
+    if (ahead || undone) {
+      forgotten_.insert(i);
+    } else if (gone) {
+      known.erase(line.key);
+    } else if (line.kind == 'H') {
+      known.insert(line.key);
+    }
   }
 }
 
