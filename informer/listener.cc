@@ -161,6 +161,7 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
 void Listener::Publish(bool committed) {
   std::lock_guard lock(mutex_);
   if (committed) row_count_ += staged_rows_;
+  if (!committed) rows_.CommitFailed();
   staged_rows_ = 0;
   for (Pending& pending : staged_) {
     if (committed) {

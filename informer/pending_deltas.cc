@@ -9,6 +9,9 @@
 namespace larder {
 namespace {
 
+// Of so many rows it is remembered that nobody has read them: some hundred kilobytes.
+constexpr size_t kMostUnread = 4096;
+
 struct Stored {
   uint64_t generation = 0;
   fbs::DeltaKind kind = fbs::DeltaKind_Added;
@@ -70,6 +73,9 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
                                   bool only_on_disk) {
   const CollectionId collection = indexer_->collection().id;
   const ObjectKey key = change.current()->key();
+  std::string name = key.ToString();
+  const bool update = only_on_disk && change.type == ChangeType::kUpdated;
+  if (update && unread_.count(name) != 0) return true;
   std::optional<Stored> before;
   LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
   if (bytes) {
@@ -78,10 +84,14 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
   // Only rows of this object's own making: of others it does not know who has read them.
   const bool unread =
       before && before->generation > handed_out_ && before->generation <= generation_;
-  if (only_on_disk && unread && change.type == ChangeType::kUpdated) return true;
+  if (only_on_disk && unread_.size() < kMostUnread) unread_.insert(std::move(name));
+  if (update && unread) return true;
   Stored row;
   row.generation = ++generation_;
-  if (!only_on_disk) handed_out_ = generation_;
+  if (!only_on_disk) {
+    handed_out_ = generation_;
+    unread_.clear();
+  }
   row.kind = MergedKind(before ? std::optional(before->kind) : std::nullopt, change.type);
   row.in_initial_list = change.in_initial_list;
   row.inferred = change.inferred;
@@ -100,6 +110,7 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
 
 Indexer::View PendingDeltas::BeginRead(const Indexer::Writer&) {
   handed_out_ = generation_;
+  unread_.clear();
   return indexer_->TakeView();
 }
 
@@ -184,6 +195,7 @@ Result<size_t> PendingDeltas::Count(size_t limit) const {
 }
 
 Result<void> PendingDeltas::Clear() {
+  unread_.clear();
   return indexer_->store()->DropDeltas(indexer_->collection().id, handler_);
 }
 

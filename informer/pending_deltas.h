@@ -9,13 +9,15 @@
 // (Indexer::Writer), so that merging, reading and acknowledging exclude each other.
 //
 // A row that nobody has read needs no second write for a second update: it says the same. That is
-// what keeps a handler that is blocked for long cheap for everybody else.
+// what keeps a handler that is blocked for long cheap for everybody else. Which rows those are is
+// remembered, up to a bound, so that they are not even looked at.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "indexer/indexer.h"
@@ -52,6 +54,8 @@ class PendingDeltas {
   Result<bool> Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
                            uint64_t generation) const;
   uint64_t last_generation() const { return generation_; }
+  // What was merged in the last transaction is not stored.
+  void CommitFailed() { unread_.clear(); }
 
   // Counts the rows, up to `limit`.
   Result<size_t> Count(size_t limit = SIZE_MAX) const;
@@ -63,6 +67,7 @@ class PendingDeltas {
   uint64_t generation_;
   // Rows up to this generation may have been read, or are in somebody's memory.
   uint64_t handed_out_;
+  std::unordered_set<std::string> unread_;  // keys of rows that an update leaves as they are
 };
 
 }  // namespace larder

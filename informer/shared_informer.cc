@@ -237,6 +237,9 @@ void SharedInformer::Publish(bool committed) {
       if (committed) enqueuer->queue->Committed(std::move(staged));
     }
     for (const Registration& listener : listeners_) listener->Publish(committed);
+    if (!committed) {
+      for (auto& [name, kept] : absent_) kept.CommitFailed();
+    }
   }
   if (committed) RememberEnqueuers();
 }

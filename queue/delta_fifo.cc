@@ -75,8 +75,8 @@ void DeltaFifo::MakeDue() {
 }
 
 void DeltaFifo::Append(Delta delta) {
-  const bool half_full = open_.deltas.size() >= options_.max_items / 2 ||
-                         open_.bytes >= options_.max_bytes / 2;
+  const bool half_full =
+      open_.deltas.size() >= options_.max_items / 2 || open_.bytes >= options_.max_bytes / 2;
   if (!delta.in_list || half_full) MakeDue();
   const auto [entry, is_new] = open_.last_of.try_emplace(delta.key, open_.deltas.size());
   if (!is_new) {

@@ -1,6 +1,8 @@
 // A handler's own bookkeeping, without an informer around it.
 #include "informer/listener.h"
 
+#include <fmt/format.h>
+
 #include "tests/informer/fixture.h"
 
 namespace larder {
@@ -51,6 +53,42 @@ TEST_F(ListenerTest, ACommitThatFailedLeavesNoRowsToWaitFor) {
   }
   EXPECT_EQ(listener.Stats().rows, 1U);
   EXPECT_EQ(handler->Calls().size(), 0U) << "it was not started";
+}
+
+// A handler that spills is told of an update by a row that stands already. One whose commit failed
+// does not stand.
+TEST_F(ListenerTest, ARowThatWasNotCommittedIsWrittenByTheNextUpdate) {
+  HandlerOptions options;
+  options.durable_name = "slow";
+  options.buffer_events = 0;  // everything spills
+  const auto handler = std::make_shared<RecordingHandler>();
+  Listener listener(indexer_.get(), names_.get(), handler, options, "slow", RealClock());
+  ASSERT_TRUE(names_->Remember("slow", options.revision));
+  ASSERT_TRUE(listener.Open(/*complete=*/true));
+  const auto pod = [](int version) {
+    return *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"a","namespace":"x","uid":"u","resourceVersion":"{}"}}}})",
+        version));
+  };
+  const auto update = [&](int version, bool committed) {
+    const auto writer = indexer_->BeginWrite();
+    const ObjectChange change{ChangeType::kUpdated, pod(version - 1), pod(version), false, false};
+    ASSERT_TRUE(listener.Stage(*writer, change));
+    if (committed) {
+      ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+    }
+    listener.Publish(committed);
+  };
+  const auto stored = [&] { return *PendingDeltas(indexer_.get(), "slow").Count(); };
+  update(7, /*committed=*/false);
+  EXPECT_EQ(stored(), 0U);
+  update(8, /*committed=*/true);
+  EXPECT_EQ(stored(), 1U);
+  EXPECT_EQ(listener.Stats().rows, 1U);
+  update(9, /*committed=*/true);
+  EXPECT_EQ(stored(), 1U);
+  EXPECT_EQ(listener.Stats().rows, 1U);
+  EXPECT_EQ(listener.Stats().merged, 1U);
 }
 
 TEST_F(ListenerTest, ADurableNameThatCouldNotBeWrittenIsWrittenLater) {
