@@ -163,7 +163,7 @@ func (h *Heard) FollowToMark() {
 	h.noting.Store(true)
 	Print(map[string]any{"ready": true})
 	for h.followedAt.Load() == 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // seldom: a look is no work of an informer's
 	}
 	used := Cpu() - cpu
 	h.mutex.Lock()

@@ -59,7 +59,7 @@ pub struct Heard {
     follow: String,
     handled: AtomicU64,
     saw_until: AtomicBool,
-    followed: AtomicBool,
+    followed_at: AtomicU64, // the bits of a time; 0: not yet
     noting: AtomicBool,
     delays: Mutex<Vec<f64>>,
 }
@@ -71,7 +71,7 @@ impl Heard {
             follow: follow.into(),
             handled: AtomicU64::new(0),
             saw_until: AtomicBool::new(until.is_empty()),
-            followed: AtomicBool::new(false),
+            followed_at: AtomicU64::new(0),
             noting: AtomicBool::new(false),
             delays: Mutex::new(Vec::new()),
         }
@@ -86,7 +86,7 @@ impl Heard {
                 self.saw_until.store(true, Relaxed);
             }
             if *mark == self.follow {
-                self.followed.store(true, Relaxed);
+                self.followed_at.store(now().to_bits(), Relaxed);
             }
         }
         if !self.noting.load(Relaxed) {
@@ -112,10 +112,11 @@ impl Heard {
         let (cpu_before, handled_before) = (cpu(), self.handled());
         self.noting.store(true, Relaxed);
         println!("{}", json!({"ready": true}));
-        while !self.followed.load(Relaxed) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        while self.followed_at.load(Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await; // seldom: a look is no work of an informer's
         }
-        let (at, used) = (now(), cpu() - cpu_before);
+        let used = cpu() - cpu_before;
+        let at = f64::from_bits(self.followed_at.load(Relaxed));
         let mut delays = self.delays.lock().map(|delays| delays.clone()).unwrap_or_default();
         delays.sort_by(f64::total_cmp);
         let percentile = |share: f64| {
