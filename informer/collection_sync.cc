@@ -36,6 +36,15 @@ DeltaType ToDelta(EventType type) {
   return DeltaType::kUpdated;
 }
 
+// Makes this change the witness if it is newer.
+void Raise(std::optional<Witness>& witness, const ObjectKey& key, std::string_view version,
+           bool deleted) {
+  if (witness && CompareResourceVersions(version, witness->resource_version).value_or(-1) < 0) {
+    return;
+  }
+  witness = {key, std::string(version), deleted};
+}
+
 // nullopt: nothing is stored under this key.
 Result<std::optional<ObjectHead>> HeadOf(Indexer& indexer, const ObjectKey& key) {
   auto head = indexer.store()->GetHead(indexer.collection().id, key);
@@ -155,7 +164,10 @@ Result<Target::Position> CollectionSync::Start() {
   position.cluster_uid = indexer_->collection().spec.cluster_uid;
   position.list_unfinished =
       stored.state == SyncState::kListing || stored.state == SyncState::kRelisting;
-  if (stored.Complete()) position.resource_version = stored.resource_version;
+  if (stored.Complete()) {
+    position.resource_version = stored.resource_version;
+    position.witness = stored.witness;
+  }
   if (stored.state == SyncState::kSynced) sink_->Synced();
   return position;
 }
@@ -194,6 +206,7 @@ Result<void> CollectionSync::BeginList(std::string_view why) {
                                                         return false;
                                                       }));
   seen_.clear();
+  newest_.reset();
   spdlog::info("{}: listing ({})", indexer_->collection().spec.ToString(), why);
   return {};
 }
@@ -205,6 +218,7 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
   LARDER_ASSIGN_OR_RETURN(const auto head, HeadOf(*indexer_, key));
   if (!head || head->uid != uid || head->resource_version != resource_version) return false;
   seen_.insert(HashOf(key));
+  Raise(newest_, key, resource_version, /*deleted=*/false);
   std::lock_guard lock(mutex_);
   ++stats_.unchanged;
   return true;
@@ -218,12 +232,14 @@ Result<bool> CollectionSync::StoredIsNewer(const ObjectKey& key,
 }
 
 Result<void> CollectionSync::ListItem(ObjectPtr object) {
-  LARDER_ASSIGN_OR_RETURN(const bool unchanged, ListItemUnchanged(object->key(), object->uid(),
-                                                                  object->resource_version()));
+  const ObjectKey key = object->key();
+  LARDER_ASSIGN_OR_RETURN(const bool unchanged,
+                          ListItemUnchanged(key, object->uid(), object->resource_version()));
   if (unchanged) return {};
-  const bool repeated = !seen_.insert(HashOf(object->key())).second;
+  const bool repeated = !seen_.insert(HashOf(key)).second;
   // A key that comes twice in one list stands already, whatever was there before.
   if (repeated) rows_may_exist_ = true;
+  Raise(newest_, key, object->resource_version(), /*deleted=*/false);
   return PutObject(DeltaType::kReplaced, std::move(object), true, {});
 }
 
@@ -233,6 +249,7 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   Cursor next = cursor();
   next.state = SyncState::kSynced;
   next.resource_version = resource_version;
+  next.witness = std::move(newest_);
   LARDER_RETURN_IF_ERROR(CommitCursor(next));
   seen_ = {};  // its table, too
   // A list is written once and replayed never: without this a restart would read it from the log.
@@ -368,6 +385,11 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
     if (!batch.resource_version.empty()) {
       next.resource_version = batch.resource_version;
       next.updated_ms = NowMs(options_.clock);
+      for (const Delta& delta : batch.deltas) {
+        if (delta.in_list || !delta.object) continue;
+        Raise(next.witness, delta.key, delta.object->resource_version(),
+              delta.type == DeltaType::kDeleted);
+      }
       writer->SetCursor(next);
     }
     const CollectionSyncStats before = Stats();

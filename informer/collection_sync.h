@@ -138,6 +138,7 @@ class CollectionSync final : public Target {
   std::atomic<bool> first_list_{false};     // nothing was ever complete
   std::atomic<bool> rows_may_exist_{true};  // false: the collection was empty when the list began
   std::atomic<bool> compare_{true};         // false: versions prove nothing, write everything
+  std::optional<Witness> newest_;           // of the list; the reflector's thread only
 
   mutable std::mutex mutex_;
   mutable std::condition_variable_any changed_;

@@ -97,6 +97,8 @@ ReflectorMachine::State ReflectorMachine::ListDone(const std::string& version) {
   spdlog::info("{}: listed ({}) at version {}", options_.name, list_why_, version);
   cursor_ = version;
   list_unfinished_ = false;
+  witness_.reset();
+  promise_.reset();
   list_failures_ = too_large_ = 0;
   strategies_declined_ = 0;
   recorder_.Synced();

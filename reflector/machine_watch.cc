@@ -51,11 +51,12 @@ ReflectorMachine::State ReflectorMachine::Watch() {
     if (!*event) return WatchClosed();
     const Result<Heard> heard = TakeEvent(**event);
     if (!heard) return WatchFailed(heard.error());
-    if (*heard == Heard::kRewound) {
+    if (*heard == Heard::kOlder) {
       recorder_.Restart("older bookmark");
       stream_.reset();
       return State::kChecking;
     }
+    if (*heard == Heard::kRewound) return Rewound();
     if (!accepted_) Accepted();
     heard_at = clock_->Now();
   }
@@ -92,7 +93,17 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeEvent(const WatchEvent& ev
       LARDER_RETURN_IF_ERROR(TakeObject(event));
   }
   gone_ = too_large_ = 0;
-  return Heard::kFine;
+  return PromiseBroken() ? Heard::kRewound : Heard::kFine;
+}
+
+// Is the watch past the version by which it had to tell of a change?
+bool ReflectorMachine::PromiseBroken() {
+  if (!promise_ || CompareResourceVersions(cursor_, promise_->version).value_or(-1) < 0) {
+    return false;
+  }
+  spdlog::warn("{}: the server's state shows a change of {} that its watch does not tell",
+               options_.name, promise_->key.ToString());
+  return true;
 }
 
 Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view json) {
@@ -105,25 +116,29 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view 
   recorder_.Bookmark();
   // A server never goes back behind the version that it was asked for, unless it lost its newest
   // state.
-  if (*order < 0) return Heard::kRewound;
+  if (*order < 0) return Heard::kOlder;
   if (*order > 0) {
     LARDER_RETURN_IF_ERROR(target_.Bookmark(bookmark.resource_version));
     cursor_ = bookmark.resource_version;
     recorder_.Version(cursor_);
   }
   gone_ = too_large_ = 0;
-  return Heard::kFine;
+  return PromiseBroken() ? Heard::kRewound : Heard::kFine;
 }
 
 Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
   LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse({event.object}, lister_.DefaultType()));
   const std::string version(object->resource_version());
-  if (shard_.Matches(object->ns(), object->uid())) {
-    LARDER_RETURN_IF_ERROR(target_.Event(ToEventType(event.type), std::move(object)));
-  }
   // An event that repeats an old version is the target's to judge; here it must not move the cursor
   // back.
-  if (CompareResourceVersions(version, cursor_).value_or(1) > 0) {
+  const bool newer = CompareResourceVersions(version, cursor_).value_or(1) > 0;
+  if (shard_.Matches(object->ns(), object->uid())) {
+    const ObjectKey key = object->key();
+    LARDER_RETURN_IF_ERROR(target_.Event(ToEventType(event.type), std::move(object)));
+    if (promise_ && promise_->key == key) promise_.reset();
+    if (newer) witness_ = {key, version, event.type == WatchEvent::Type::kDeleted};
+  }
+  if (newer) {
     cursor_ = version;
     recorder_.Version(cursor_);
   }

@@ -81,6 +81,8 @@ ReflectorMachine::State ReflectorMachine::Start() {
   cursor_ = position->resource_version;
   cluster_uid_ = position->cluster_uid;
   list_unfinished_ = position->list_unfinished;
+  witness_ = position->witness;
+  promise_.reset();
   too_large_ = gone_ = 0;
   if (!cursor_.empty()) recorder_.Version(cursor_);
   if (cursor_.empty() && cluster_uid_.empty()) return AfterChecks();
@@ -94,18 +96,45 @@ ReflectorMachine::State ReflectorMachine::Check() {
     if (!*same) return State::kAnotherCluster;
   }
   if (cursor_.empty()) return AfterChecks();
-  const Result<std::string> current = CurrentVersion();
-  if (!current)
-    return Fail(current.error(), State::kChecking, larder::ToString(current.error().code));
-  const std::optional<int> order = CompareResourceVersions(*current, cursor_);
-  if (order && *order >= 0) return AfterChecks();
-  spdlog::warn(
-      "{}: the server is at version {}, which is lower than the stored {}: it lost its newest "
-      "state "
-      "(restored from a backup?); listing anew",
-      options_.name, *current, cursor_);
+  const Result<Look> look = LookAtServer();
+  if (!look) return Fail(look.error(), State::kChecking, larder::ToString(look.error().code));
+  if (CompareResourceVersions(look->version, cursor_).value_or(-1) < 0) {
+    spdlog::warn("{}: the server is at version {}, which is lower than the stored {}",
+                 options_.name, look->version, cursor_);
+    return Rewound();
+  }
+  if (!Agrees(*look)) {
+    spdlog::warn("{}: the server shows {} at version {}, it was {} at version {}", options_.name,
+                 witness_->key.ToString(), look->witness.value_or("none"),
+                 witness_->deleted ? "deleted" : "changed", witness_->resource_version);
+    return Rewound();
+  }
+  return AfterChecks();
+}
+
+ReflectorMachine::State ReflectorMachine::Rewound() {
+  spdlog::warn("{}: the server lost its newest state (restored from a backup?); listing anew",
+               options_.name);
   recorder_.Restart("rewound");
+  stream_.reset();
   return BeginListing("rewound", "");
+}
+
+// A server that was restored and has since passed our version still shows the newest change that we
+// know as it was before, or as it became by something that we should know, too. Where it shows
+// something newer, or nothing any more, the watch has to tell of that.
+bool ReflectorMachine::Agrees(const Look& look) {
+  promise_.reset();
+  if (!witness_ || list_unfinished_) return true;
+  const bool as_known = look.witness
+                            ? !witness_->deleted && *look.witness == witness_->resource_version
+                            : witness_->deleted;
+  if (as_known) return true;
+  if (look.witness && CompareResourceVersions(*look.witness, cursor_).value_or(1) <= 0) {
+    return false;
+  }
+  promise_ = {witness_->key, look.version};
+  return true;
 }
 
 ReflectorMachine::State ReflectorMachine::AfterChecks() {
@@ -141,34 +170,46 @@ Result<bool> ReflectorMachine::SameCluster() {
   return false;
 }
 
-Result<std::string> ReflectorMachine::CurrentVersion() {
-  const Request request = requests_.CurrentVersion();
-  LARDER_ASSIGN_OR_RETURN(const std::string version, VersionOf(request));
-  if (!CompareResourceVersions(version, version)) {
-    return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'", version);
+Result<ReflectorMachine::Look> ReflectorMachine::LookAtServer() {
+  std::optional<ObjectKey> key;
+  if (witness_ && !list_unfinished_) key = witness_->key;
+  LARDER_ASSIGN_OR_RETURN(Look look, LookWith(requests_.CurrentVersion(key)));
+  if (!CompareResourceVersions(look.version, look.version)) {
+    return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'",
+                     look.version);
   }
-  return version;
+  return look;
 }
 
-Result<std::string> ReflectorMachine::VersionOf(const Request& request) {
-  const auto skip = [](std::string_view, const ListHead&) -> Result<void> { return {}; };
+Result<ReflectorMachine::Look> ReflectorMachine::LookWith(const Request& request) {
+  Look look;
+  const auto visit = [&](std::string_view json, const ListHead&) -> Result<void> {
+    if (!witness_) return {};
+    LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, Object::Parse(json));
+    const bool ours = shard_.Matches(object->ns(), object->uid());
+    if (ours && object->key() == witness_->key) look.witness = object->resource_version();
+    return {};
+  };
   // Over the shared connection: no handshake.
   const Result<Response> response = transport_.Do(request, token_);
   if (response) {
     recorder_.Bytes(response->wire_bytes, response->body.size());
-    LARDER_ASSIGN_OR_RETURN(const ListHead head, SplitList(response->body, options_, skip));
-    return head.resource_version;
+    LARDER_ASSIGN_OR_RETURN(const ListHead head, SplitList(response->body, options_, visit));
+    look.version = head.resource_version;
+    return look;
   }
   if (response.error().code != ErrorCode::kProtocol) return tl::unexpected(response.error());
-  // A server that does not know limit=1 sends the whole list, perhaps more than fits in memory; its
-  // version stands at the beginning.
+  // A server that knows neither limit=1 nor the selector sends the whole list, perhaps more than
+  // fits in memory; its version stands at the beginning, and it is asked for nothing else.
+  witness_.reset();
   LARDER_ASSIGN_OR_RETURN(const auto reader, ListReader::Open(transport_, request, options_, clock_,
                                                               recorder_, nullptr, token_));
   for (bool more = true; more && reader->head().resource_version.empty();) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader->Next(token_));
     more = entry.has_value();
   }
-  return reader->head().resource_version;
+  look.version = reader->head().resource_version;
+  return look;
 }
 
 ReflectorMachine::State ReflectorMachine::Fail(const Error& error, State next,

@@ -62,9 +62,15 @@ class ReflectorMachine {
   State BackOff();
 
   // Checking.
+  struct Look {
+    std::string version;                 // the collection's
+    std::optional<std::string> witness;  // the version of the witness; nullopt: it is not there
+  };
   Result<bool> SameCluster();
-  Result<std::string> CurrentVersion();
-  Result<std::string> VersionOf(const Request& request);
+  Result<Look> LookAtServer();
+  Result<Look> LookWith(const Request& request);
+  bool Agrees(const Look& look);
+  State Rewound();
   State AfterChecks();
 
   // Listing.
@@ -79,13 +85,14 @@ class ReflectorMachine {
   State ListState() const;
 
   // Watching.
-  enum class Heard { kFine, kRewound };
+  enum class Heard { kFine, kOlder, kRewound };
   Result<void> OpenWatch();
   Clock::Steady AcceptedAt() const;
   void Accepted();
   Result<Heard> TakeEvent(const WatchEvent& event);
   Result<Heard> TakeBookmark(std::string_view json);
   Result<void> TakeObject(const WatchEvent& event);
+  bool PromiseBroken();
   State WatchClosed();
   State WatchFailed(const Error& error);
 
@@ -112,6 +119,14 @@ class ReflectorMachine {
   std::string cursor_;              // watch from here
   std::string cluster_uid_;         // what the target was filled from; empty: not known
   bool list_unfinished_ = false;    // the target was left in the middle of a list
+  std::optional<Witness> witness_;  // the newest change up to the cursor, where it is known
+  // The server shows a change of this object, so its watch must tell of one before it is past this
+  // version.
+  struct Promise {
+    ObjectKey key;
+    std::string version;
+  };
+  std::optional<Promise> promise_;
   std::string list_why_;            // of the list that is due
   std::string list_version_;        // and at which version
   size_t strategy_ = 0;             // which of the ways to list is being tried

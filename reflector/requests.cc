@@ -67,9 +67,10 @@ Request Requests::ListMetadata(std::string_view version) const {
   return request;
 }
 
-Request Requests::CurrentVersion() const {
-  Request request = Base();
+Request Requests::CurrentVersion(const std::optional<ObjectKey>& witness) const {
+  Request request = witness ? ListOf(*witness) : Base();
   request.accept = fmt::format("{},{}", kPartialList, kJson);
+  if (witness) return request;
   // A label selector could make the server search the whole collection for one match. A field
   // selector stays: it may be what the caller's rights depend on.
   if (!options_.field_selector.empty()) {
@@ -111,8 +112,14 @@ Request Requests::ForObject(const ObjectKey& key) const {
     request.accept = ObjectAccept();
     return request;
   }
-  request.path = options_.resource.Path(key.ns);
+  request = ListOf(key);
   request.accept = ListAccept(Form::kJson);
+  return request;
+}
+
+Request Requests::ListOf(const ObjectKey& key) const {
+  Request request = Base();
+  request.path = options_.resource.Path(key.ns);
   std::string fields = "metadata.name=" + key.name;
   if (!options_.field_selector.empty()) fields += "," + options_.field_selector;
   if (!options_.label_selector.empty()) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -29,8 +30,8 @@ class Requests {
                Form form = Form::kJson) const;
   // Only metadata, as protobuf where the server can, as JSON where it cannot.
   Request ListMetadata(std::string_view version) const;
-  // The collection's current version: one object at most.
-  Request CurrentVersion() const;
+  // The collection's current version: one object at most, the one of this key if there is one.
+  Request CurrentVersion(const std::optional<ObjectKey>& witness) const;
   Request Watch(std::string_view version);
   // A watch that begins with the whole collection as ADDED events.
   Request WatchList();
@@ -44,6 +45,8 @@ class Requests {
  private:
   Request Base() const;
   void AddSelectors(Request& request) const;
+  // A list of the object of this key, if it belongs to the collection.
+  Request ListOf(const ObjectKey& key) const;
   std::string ObjectAccept() const;
   std::string ListAccept(Form form) const;
 

@@ -6,11 +6,13 @@
 // leaves the cursor where it is, backs off and begins again with Start.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "schema/object.h"
+#include "schema/witness.h"
 
 namespace larder {
 
@@ -25,6 +27,8 @@ class Target {
     bool list_unfinished = false;
     // UID of namespace kube-system that the stored objects came from; empty: not known yet.
     std::string cluster_uid;
+    // The newest change up to the version, where it is known.
+    std::optional<Witness> witness{};
   };
 
   virtual ~Target() = default;

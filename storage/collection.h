@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "schema/resource.h"
+#include "schema/witness.h"
 
 namespace larder {
 
@@ -45,8 +47,9 @@ std::string_view ToString(SyncState state);
 struct Cursor {
   std::string resource_version;  // watch from here; empty before the first sync
   SyncState state = SyncState::kEmpty;
-  uint64_t epoch = 0;      // counts lists
-  int64_t updated_ms = 0;  // wall clock of the commit
+  uint64_t epoch = 0;                // counts lists
+  int64_t updated_ms = 0;            // wall clock of the commit
+  std::optional<Witness> witness{};  // the newest change up to here, where one is known
 
   // Was the collection complete at least once, so that it may be served?
   bool Complete() const { return state == SyncState::kSynced || state == SyncState::kRelisting; }

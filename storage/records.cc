@@ -86,10 +86,16 @@ Result<CollectionInfo> DecodeCollection(std::string_view text) {
 }
 
 std::string EncodeCursor(const Cursor& cursor) {
-  return Print(Json{{"resourceVersion", cursor.resource_version},
-                    {"state", kStateNames[static_cast<size_t>(cursor.state)]},
-                    {"epoch", cursor.epoch},
-                    {"updated", cursor.updated_ms}});
+  Json json = {{"resourceVersion", cursor.resource_version},
+               {"state", kStateNames[static_cast<size_t>(cursor.state)]},
+               {"epoch", cursor.epoch},
+               {"updated", cursor.updated_ms}};
+  if (cursor.witness) {
+    json["witness"] = {{"key", cursor.witness->key.ToString()},
+                       {"resourceVersion", cursor.witness->resource_version},
+                       {"deleted", cursor.witness->deleted}};
+  }
+  return Print(json);
 }
 
 Result<Cursor> DecodeCursor(std::string_view text) {
@@ -98,6 +104,11 @@ Result<Cursor> DecodeCursor(std::string_view text) {
   cursor.resource_version = Field<std::string>(json, "resourceVersion");
   cursor.epoch = Field<uint64_t>(json, "epoch");
   cursor.updated_ms = Field<int64_t>(json, "updated");
+  if (const auto witness = json.find("witness"); witness != json.end()) {
+    LARDER_ASSIGN_OR_RETURN(ObjectKey key, ObjectKey::Parse(Field<std::string>(*witness, "key")));
+    cursor.witness = {std::move(key), Field<std::string>(*witness, "resourceVersion"),
+                      Field<bool>(*witness, "deleted")};
+  }
   const std::string state = Field<std::string>(json, "state");
   for (size_t i = 0; i < std::size(kStateNames); ++i) {
     if (state == kStateNames[i]) {

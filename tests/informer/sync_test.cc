@@ -92,6 +92,69 @@ TEST_F(InformerTest, ResumesFromItsVersionWithoutAList) {
   EXPECT_FALSE(informer_->GetIndexer().GetByKey({"x", "p2"}));
 }
 
+// The versions of the restored server are past the stored one: only what it holds gives it away.
+class RestoredServerTest : public InformerTest {
+ protected:
+  // `lose` makes changes while a backup exists already, and whether the informer hears of them from
+  // its list or from its watch is its own to say.
+  void ExpectNoticed(const std::function<void()>& lose) {
+    for (int i = 0; i < 20; ++i) CreatePod("p" + std::to_string(i));
+    simulator_->SaveState();
+    lose();
+    CatchUp();
+    Close();
+    ASSERT_TRUE(simulator_->RestoreState());
+    for (int i = 0; i < 50; ++i) CreatePod("new-" + std::to_string(i));
+    Open();
+    informer_->Start();
+    const auto patience = RealClock()->Now() + std::chrono::minutes(1);
+    while (informer_->Status().reflector.lists == 0 && RealClock()->Now() < patience) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(informer_->Status().reflector.restarts["rewound"], 1U);
+    CatchUp();
+    EXPECT_EQ(*informer_->GetIndexer().Count(), 70U);
+    EXPECT_FALSE(informer_->GetIndexer().GetByKey({"x", "lost"}));
+    EXPECT_TRUE(informer_->GetIndexer().GetByKey({"x", "p1"}));
+  }
+  void OpenAndSync() {
+    Open();
+    Sync();
+  }
+};
+
+TEST_F(RestoredServerTest, IsNoticedByAnObjectOfTheList) {
+  ExpectNoticed([this] {
+    DeletePod("p1");
+    CreatePod("lost");
+    OpenAndSync();
+  });
+}
+
+TEST_F(RestoredServerTest, IsNoticedByAnObjectThatWasAdded) {
+  ExpectNoticed([this] {
+    OpenAndSync();
+    DeletePod("p1");
+    CreatePod("lost");
+  });
+}
+
+TEST_F(RestoredServerTest, IsNoticedByAnObjectThatWasChanged) {
+  ExpectNoticed([this] {
+    OpenAndSync();
+    CreatePod("lost");
+    TouchPod("p2");
+  });
+}
+
+TEST_F(RestoredServerTest, IsNoticedByAnObjectThatWasDeleted) {
+  ExpectNoticed([this] {
+    OpenAndSync();
+    CreatePod("lost");
+    DeletePod("p1");
+  });
+}
+
 TEST_F(InformerTest, RelistAfterExpiredHistoryTouchesOnlyWhatChanged) {
   for (int i = 0; i < 60; ++i) CreatePod("p" + std::to_string(i));
   Open();

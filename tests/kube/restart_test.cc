@@ -66,6 +66,33 @@ TEST_F(KubeRestart, EtcdRestoredFromAnOlderSnapshotIsNoticed) {
   EXPECT_EQ(Status().restarts.at("rewound"), 1U);
 }
 
+TEST_F(KubeRestart, EtcdIsRestoredAndGetsPastTheVersionWhileNobodyWatches) {
+  MakeMany("old", 10);
+  Kube({"save", "before"});
+  MirrorTarget stopped(cluster_uid_);
+  Run(&stopped);
+  ASSERT_TRUE(Equal(stopped));
+  Delete("old-1");
+  Make("lost");
+  ASSERT_TRUE(Equal(stopped));
+  Stop();
+  Kube({"rewind", "before"});
+  const auto behind = [&] {
+    const auto pods = client_->List(resource_, {.ns = ns_});
+    return pods &&
+           CompareResourceVersions(pods->resource_version, stopped.Cursor()).value_or(1) <= 0;
+  };
+  for (int i = 0; i < 1000 && behind(); ++i) Change("old-0", std::to_string(i));
+  ASSERT_FALSE(behind());
+  Run(&stopped);
+  // At the next bookmark, or at the next change.
+  Change("old-0", "and again");
+  EXPECT_TRUE(
+      Reaches([](const ReflectorStatus& status) { return status.restarts.contains("rewound"); }));
+  EXPECT_TRUE(Equal(stopped));
+  EXPECT_EQ(stopped.Objects().size(), 10U);
+}
+
 TEST_F(KubeRestart, TheNamespaceIsDeleted) {
   MakeMany("a", 10);
   MirrorTarget target(cluster_uid_);

@@ -75,6 +75,7 @@ Result<void> MirrorTarget::EndList(std::string_view resource_version) {
   deletes_ +=
       std::erase_if(objects_, [&](const auto& entry) { return !seen_.contains(entry.first); });
   position_.resource_version = resource_version;
+  position_.witness.reset();
   position_.list_unfinished = false;
   changed_.notify_all();
   return {};
@@ -97,6 +98,7 @@ Result<void> MirrorTarget::Event(EventType type, ObjectPtr object) {
   if (CompareResourceVersions(object->resource_version(), position_.resource_version).value_or(1) >
       0) {
     position_.resource_version = object->resource_version();
+    position_.witness = {object->key(), position_.resource_version, type == EventType::kDeleted};
   }
   changed_.notify_all();
   return {};

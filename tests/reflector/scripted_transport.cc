@@ -225,7 +225,10 @@ std::string Shorthand(const Request& request) {
     ns = request.path.substr(begin, request.path.find('/', begin) - begin) + "/";
   }
   const std::string fields = QueryValue(request, "fieldSelector");
-  if (fields.starts_with("metadata.name=")) return "F " + ns + fields.substr(14);
+  if (fields.starts_with("metadata.name=")) {
+    const bool witness = request.accept.find("PartialObjectMetadataList") != std::string::npos;
+    return (witness ? "V " : "F ") + ns + fields.substr(14);
+  }
   const std::string last = request.path.substr(request.path.rfind('/') + 1);
   if (last != "pods") return "G " + ns + last;
   return with("L", version);

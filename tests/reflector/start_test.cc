@@ -103,6 +103,96 @@ TEST_F(StartTest, ListsInFullWhenTheServerIsBehindTheCursor) {
   EXPECT_EQ(Restarts("rewound"), 1U);
 }
 
+// A server that was restored and has since passed the cursor, looked at through the newest change
+// that is stored.
+class WitnessTest : public StartTest {
+ protected:
+  // Stored is x/a at 10, the newest of all, and the server is at 30.
+  void Stored(bool deleted, const std::vector<TestPod>& shown) {
+    StoredAt("20");
+    target.Put("x/a", "uid-a", "10");
+    target.position.witness = {{"x", "a"}, "10", deleted};
+    server.Always("V x/a", Answer::Json(MetadataListJson("30", shown)));
+  }
+  void ExpectRewound() {
+    server.Push(Answer::Json(PodListJson("40", {})));
+    server.Push(Answer::Watch({}));
+    Run();
+    EXPECT_EQ(target.Count("Begin rewound"), 1U);
+    EXPECT_EQ(Restarts("rewound"), 1U);
+  }
+  void ExpectResumed() {
+    Run();
+    EXPECT_EQ(target.Count("Begin"), 0U);
+    EXPECT_EQ(Restarts("rewound"), 0U);
+  }
+};
+
+TEST_F(WitnessTest, AsItIsStoredIsFine) {
+  Stored(false, {{.name = "a", .version = "10"}});
+  server.Push(Answer::Watch({BookmarkLine("35")}));
+  ExpectResumed();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V x/a", "W 20"));
+}
+
+TEST_F(WitnessTest, GoneAsItIsStoredIsFine) {
+  Stored(true, {});
+  server.Push(Answer::Watch({BookmarkLine("35")}));
+  ExpectResumed();
+}
+
+TEST_F(WitnessTest, OlderThanStoredIsRewound) {
+  Stored(false, {{.name = "a", .version = "9"}});
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, ChangedBeforeTheCursorIsRewound) {
+  Stored(false, {{.name = "a", .version = "15"}});
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, ThereAgainIsRewound) {
+  Stored(true, {{.name = "a", .version = "8"}});
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, ChangedSinceIsFineWhenTheWatchSaysSo) {
+  Stored(false, {{.name = "a", .version = "25"}});
+  server.Push(
+      Answer::Watch({EventLine("MODIFIED", {.name = "b", .version = "22"}),
+                     EventLine("MODIFIED", {.name = "a", .version = "25"}), BookmarkLine("35")}));
+  ExpectResumed();
+}
+
+TEST_F(WitnessTest, GoneSinceIsFineWhenTheWatchSaysSo) {
+  Stored(false, {});
+  server.Push(
+      Answer::Watch({EventLine("DELETED", {.name = "a", .version = "30"}), BookmarkLine("35")}));
+  ExpectResumed();
+}
+
+TEST_F(WitnessTest, GoneIsRewoundWhenTheWatchDoesNotSaySo) {
+  Stored(false, {});
+  server.Push(
+      Answer::Watch({EventLine("MODIFIED", {.name = "b", .version = "29"}), BookmarkLine("30")}));
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, ChangedIsRewoundWhenTheWatchDoesNotSaySo) {
+  Stored(false, {{.name = "a", .version = "25"}});
+  server.Push(Answer::Watch({EventLine("MODIFIED", {.name = "b", .version = "31"})}));
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, AnUnfinishedListIsMadeAnywayAndAsksForNoWitness) {
+  Stored(false, {});
+  target.position.list_unfinished = true;
+  server.Push(Answer::Protobuf(MetadataListProtobuf("40", {})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "D 20", "W 40"));
+}
+
 TEST_F(StartTest, ComparesVersionsByLengthNotByText) {
   StoredAt("9");
   server.Always("V", Answer::Json(PodListJson("123456789012345678901234567890", {})));

@@ -206,6 +206,7 @@ TEST_F(WatchTest, TakesEmptyLinesForSilence) {
 
 TEST_F(WatchTest, NoticesARewoundServerBehindASilentStream) {
   StoredAt("10");
+  server.Always("V x/a", Answer::Json(PodListJson("1000", {})));
   server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "2000"})}).ThenHang());
   server.Push(Answer::Json(PodListJson("1000", {})));
   server.Push(Answer::Watch({}));

@@ -200,7 +200,10 @@ void World::Rewind() {
 std::string World::ListOf(const Request& request) {
   const State state = Now();
   std::vector<TestPod> pods;
-  for (const auto& [name, pod] : state) pods.push_back(pod);
+  const std::string fields = QueryValue(request, "fieldSelector");
+  for (const auto& [name, pod] : state) {
+    if (fields.empty() || fields == "metadata.name=" + name) pods.push_back(pod);
+  }
   const std::string version = std::to_string(version_);
   if (request.accept.find("PartialObjectMetadataList") != std::string::npos) {
     if (!QueryValue(request, "limit").empty() && pods.size() > 1) pods.resize(1);
