@@ -1,11 +1,16 @@
 #include "queue/dead_letter.h"
 
-#include <functional>
-#include <string>
+#include <charconv>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "storage/owner_request.h"
 
 namespace larder {
 namespace {
+
+// An owner looks for requests every second.
+constexpr std::chrono::seconds kPatience{10};
 
 // An item with a live copy beside the dead one is not dead: work was added for it since.
 Result<std::vector<StoredQueueItem>> FindDead(const Store& store, std::string_view queue) {
@@ -71,5 +76,46 @@ Result<void> DropDeadLetter(Store& store, std::string_view queue, std::string_vi
                       transaction.DeleteQueueItem(queue, stored.item, stored.generation);
                     });
 }
+
+Result<size_t> AskToChangeDeadLetters(const std::string& store_path, const std::string& queue,
+                                      DeadLetterChange change,
+                                      const std::vector<std::string>& items,
+                                      const std::stop_token& stop) {
+  const Json request = {{"requeue", change == DeadLetterChange::kRequeue}, {"items", items}};
+  LARDER_ASSIGN_OR_RETURN(
+      const std::string answer,
+      AskOwner(store_path, internal::DeadLetterRequestName(queue),
+               request.dump(-1, ' ', false, Json::error_handler_t::replace), stop, kPatience));
+  size_t count = 0;
+  std::from_chars(answer.data(), answer.data() + answer.size(), count);
+  return count;
+}
+
+namespace internal {
+
+std::string DeadLetterRequestName(const std::string& queue) { return "queue " + queue; }
+
+Result<std::string> AnswerDeadLetterRequest(
+    const std::string& request, const std::vector<DeadLetter>& letters,
+    const std::function<Result<void>(DeadLetterChange, const std::string& item)>& apply) {
+  const Json json = Json::parse(request, nullptr, false);
+  if (!json.is_object() || !json.contains("requeue") || !json["requeue"].is_boolean() ||
+      !json.contains("items") || !json["items"].is_array()) {
+    return MakeError(ErrorCode::kInvalidArgument, "no request for dead letters: {}", request);
+  }
+  const auto change =
+      json["requeue"].get<bool>() ? DeadLetterChange::kRequeue : DeadLetterChange::kDrop;
+  std::vector<std::string> items;
+  for (const Json& item : json["items"]) {
+    if (item.is_string()) items.push_back(item.get<std::string>());
+  }
+  if (items.empty()) {
+    for (const DeadLetter& letter : letters) items.push_back(letter.item);
+  }
+  for (const std::string& item : items) LARDER_RETURN_IF_ERROR(apply(change, item));
+  return std::to_string(items.size());
+}
+
+}  // namespace internal
 
 }  // namespace larder

@@ -1,12 +1,16 @@
-// Dead letters of a queue that nobody has open: for tools that work on a store.
+// Dead letters, for tools that work on a store: of a queue that nobody has open, and of one that
+// another process has open, which is then asked to do it.
 //
-// While a process has the queue open, use WorkQueue::DeadLetters, Requeue and Drop there. Each
-// change is one synced commit. Errors: kNotFound, or what the store says.
+// Within the process that has the queue, use WorkQueue::DeadLetters, Requeue and Drop. Each change
+// is one synced commit. Errors: kNotFound, or what the store says.
 //
 //   for (const DeadLetter& letter : *ListDeadLetters(*store, "pods")) Print(letter);
 //   LARDER_RETURN_IF_ERROR(RequeueDeadLetter(*store, "pods", "default/a"));
 #pragma once
 
+#include <functional>
+#include <stop_token>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,5 +24,21 @@ Result<std::vector<DeadLetter>> ListDeadLetters(const Store& store, std::string_
 // Back to work at the next start, with no failures.
 Result<void> RequeueDeadLetter(Store& store, std::string_view queue, std::string_view item);
 Result<void> DropDeadLetter(Store& store, std::string_view queue, std::string_view item);
+
+// Where another process owns the store: that one does it, at once. No items: every dead letter of
+// the queue. Returns how many; kNotFound where it has no such queue open or no such dead letter.
+enum class DeadLetterChange { kRequeue, kDrop };
+Result<size_t> AskToChangeDeadLetters(const std::string& store_path, const std::string& queue,
+                                      DeadLetterChange change,
+                                      const std::vector<std::string>& items,
+                                      const std::stop_token& stop = {});
+
+namespace internal {
+// Under which name a queue is asked, and what it says.
+std::string DeadLetterRequestName(const std::string& queue);
+Result<std::string> AnswerDeadLetterRequest(
+    const std::string& request, const std::vector<DeadLetter>& letters,
+    const std::function<Result<void>(DeadLetterChange, const std::string& item)>& apply);
+}  // namespace internal
 
 }  // namespace larder

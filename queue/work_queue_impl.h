@@ -28,6 +28,8 @@ class WorkQueue::Impl {
 
   // Takes possession of the stored queue and starts the thread.
   Result<void> Start();
+  // Of another process, through the store.
+  Result<std::string> AnswerDeadLetters(const std::string& request);
 
   Result<void> Add(std::string_view item, const AddOptions& options);
   std::optional<WorkItem> Get(const std::stop_token& stop, Duration timeout);

@@ -5,7 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "queue/dead_letter.h"
 #include "queue/work_queue_impl.h"
+#include "storage/owner_request.h"
 
 namespace larder {
 
@@ -75,6 +77,8 @@ Result<void> WorkQueue::Impl::Start() {
   if (durable()) {
     LARDER_RETURN_IF_ERROR(TakePossession());
     loaded_ = false;
+    AnswerRequests(*options_.store, internal::DeadLetterRequestName(options_.name),
+                   [this](const std::string& request) { return AnswerDeadLetters(request); });
   }
   if (options_.flush_interval > 0ms) {
     if (durable() || metrics_ != nullptr) {
@@ -128,7 +132,22 @@ Result<uint64_t> WorkQueue::Impl::NextEpoch() const {
   return epoch + 1;
 }
 
+Result<std::string> WorkQueue::Impl::AnswerDeadLetters(const std::string& request) {
+  // The store's thread that asks must not wait: the loading may need it.
+  if (!Status().loaded) {
+    return MakeError(ErrorCode::kNotReady, "queue {} is still being read; ask again",
+                     options_.name);
+  }
+  return internal::AnswerDeadLetterRequest(
+      request, DeadLetters(), [this](DeadLetterChange change, const std::string& item) {
+        return change == DeadLetterChange::kRequeue ? Requeue(item) : Drop(item);
+      });
+}
+
 WorkQueue::Impl::~Impl() {
+  if (possessed_) {
+    StopAnswering(*options_.store, internal::DeadLetterRequestName(options_.name));
+  }
   ShutDown(false);
   if (thread_.joinable()) {
     thread_.request_stop();

@@ -38,6 +38,18 @@ bool IsFresh(const std::string& path) {
   return !error;
 }
 
+bool HasTables(const std::string& path) {
+  std::error_code error;
+  bool manifest = false, tables = false;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    // A restore or a repair that was cut off: to be done again, nothing is damaged.
+    if (entry.path().filename() == "incoming") return false;
+    manifest = manifest || entry.path().filename().string().starts_with("MANIFEST-");
+    tables = tables || entry.path().extension() == ".sst" || entry.path().extension() == ".log";
+  }
+  return manifest && tables;
+}
+
 }  // namespace
 
 bool HasDatabase(const std::string& path) {
@@ -99,6 +111,10 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
   // Somebody else's: what is in it cannot even be seen.
   if (HasDatabase(path) || ::access(path.c_str(), R_OK | X_OK) != 0) {
     return CheckPermissions(path, for_writing);
+  }
+  if (HasTables(path)) {
+    return MakeError(ErrorCode::kCorruption, "store {} has tables, but its file CURRENT is missing",
+                     path);
   }
   if (!IsFresh(path)) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -187,7 +187,7 @@ void Mailbox::Poll(Store::Impl& impl) {
   if (impl.options.in_memory) return;
   PollRecording(impl);
   PollOptions(impl);
-  AnswerSnapshotRequest(impl);
+  impl.answers().Poll(impl);
 }
 
 void Mailbox::PollRecording(Store::Impl& impl) {

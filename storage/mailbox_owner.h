@@ -1,9 +1,14 @@
-// The owner's side of storage/mailbox.h. Internal to storage/.
+// The owner's side of storage/mailbox.h and storage/owner_request.h. Internal to storage/.
 #pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "base/clock.h"
 #include "storage/database.h"
 #include "storage/mailbox.h"
+#include "storage/owner_request.h"
 
 namespace larder {
 
@@ -26,6 +31,21 @@ class Mailbox {
   Clock::Steady until_{};
   bool seen_ = false;
   int64_t options_stamp_ = 0;
+};
+
+// Who answers what. Thread-safe.
+class OwnerAnswers {
+ public:
+  void Add(const std::string& name, OwnerAnswer answer);
+  void Remove(const std::string& name);
+  // Looks and answers what is asked.
+  void Poll(Store::Impl& impl);
+
+ private:
+  Result<std::string> Answer(const std::string& name, const std::string& text);
+
+  std::mutex mutex_;  // held while an answer is made, so that Remove waits for it
+  std::map<std::string, OwnerAnswer> answers_;
 };
 
 }  // namespace larder

@@ -83,6 +83,7 @@ struct StoreStats {
   uint64_t open_snapshots = 0;
   std::chrono::seconds oldest_snapshot{0};
   uint64_t reopened = 0;  // after failures
+  int64_t owner_pid = 0;  // the process that has the store open; 0: none, or it cannot be told
   std::string health;     // empty: well
 };
 
@@ -156,6 +157,7 @@ struct VerifyOptions {
 
 struct VerifyReport {
   uint64_t objects = 0;
+  uint64_t sealed = 0;  // of these, encrypted with a key that is not among ours
   uint64_t index_keys = 0;
   uint64_t queue_items = 0;
   uint64_t deltas = 0;
@@ -175,6 +177,7 @@ struct RepairReport {
   uint64_t objects_lost = 0;  // that could be counted; a lost block hides how many it had
   uint64_t other_rows_kept = 0;
   uint64_t other_rows_lost = 0;
+  uint64_t gaps = 0;                // places that cannot be read: how much was there is not known
   std::vector<std::string> relist;  // collections that will be listed anew, as text
   std::string damaged_files;        // where the old files are now
 };

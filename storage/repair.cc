@@ -187,6 +187,14 @@ class Salvage {
     return std::move(outcome_);
   }
 
+  // Visits all that can be read of a family; was there more?
+  bool HasGaps(Family family,
+               const std::function<void(std::string_view, std::string_view)>& visit) {
+    const size_t gaps = wreck_.Scan(family, visit);
+    report_.gaps += gaps;
+    return gaps != 0;
+  }
+
   bool IsSoundMeta(std::string_view key, std::string_view value) {
     const auto has = [&](std::string_view prefix) {
       return key.substr(0, prefix.size()) == prefix;
@@ -209,66 +217,63 @@ class Salvage {
   // Indexes are not copied: their records are left out, so that whoever declares them builds them
   // anew. Fingerprints are written again from the collections.
   Result<void> CopyMeta() {
-    const size_t gaps =
-        wreck_.Scan(Family::kMeta, [&](std::string_view key, std::string_view value) {
-          if (key == kFormatKey ||
-              key.substr(0, records::kIndexPrefix.size()) == records::kIndexPrefix ||
-              key.substr(0, records::kFingerprintPrefix.size()) == records::kFingerprintPrefix) {
-            return;
-          }
-          if (key == records::kNextIdKey) {
-            CollectionId id = 0;
-            std::from_chars(value.data(), value.data() + value.size(), id);
-            next_id_ = std::max(next_id_, id);
-            return;
-          }
-          if (!IsSoundMeta(key, value)) {
-            ++report_.other_rows_lost;
-            return;
-          }
-          ++report_.other_rows_kept;
-          if (IsAbout(key)) {
-            about_[std::string(key)] = value;
-            return;
-          }
-          Put(Family::kMeta, key, value);
-          if (const auto info = records::DecodeCollection(value);
-              info && key == records::CollectionKey(info->id)) {
-            Put(Family::kMeta, records::FingerprintKey(info->spec.Fingerprint()),
-                std::to_string(info->id));
-          }
-        });
-    report_.other_rows_lost += gaps;
+    work_may_be_lost_ |= HasGaps(Family::kMeta, [&](std::string_view key, std::string_view value) {
+      if (key == kFormatKey ||
+          key.substr(0, records::kIndexPrefix.size()) == records::kIndexPrefix ||
+          key.substr(0, records::kFingerprintPrefix.size()) == records::kFingerprintPrefix) {
+        return;
+      }
+      if (key == records::kNextIdKey) {
+        CollectionId id = 0;
+        std::from_chars(value.data(), value.data() + value.size(), id);
+        next_id_ = std::max(next_id_, id);
+        return;
+      }
+      if (!IsSoundMeta(key, value)) {
+        ++report_.other_rows_lost;
+        return;
+      }
+      ++report_.other_rows_kept;
+      if (IsAbout(key)) {
+        about_[std::string(key)] = value;
+        return;
+      }
+      Put(Family::kMeta, key, value);
+      if (const auto info = records::DecodeCollection(value);
+          info && key == records::CollectionKey(info->id)) {
+        Put(Family::kMeta, records::FingerprintKey(info->spec.Fingerprint()),
+            std::to_string(info->id));
+      }
+    });
     Put(Family::kMeta, records::kNextIdKey, std::to_string(next_id_));
     return Finish();
   }
 
   Result<void> CopyObjects() {
     const DecodeOptions decode = impl_.decode_options();
-    const size_t gaps =
-        wreck_.Scan(Family::kObjects, [&](std::string_view key, std::string_view value) {
-          const auto collection = keys::CollectionOf(key);
-          const auto object = DecodeValue(key, value, decode);
-          // Without its key an encrypted row cannot be read, but its checksum can be checked.
-          const bool sealed = !object && object.error().code == ErrorCode::kForbidden;
-          if (!collection || collections_.count(*collection) == 0 || (!object && !sealed)) {
-            ++report_.objects_lost;
-            if (collection) damaged_.insert(*collection);
-            return;
-          }
-          ++report_.objects_kept;
-          Put(Family::kObjects, key, value);
-        });
+    const bool gaps = HasGaps(Family::kObjects, [&](std::string_view key, std::string_view value) {
+      const auto collection = keys::CollectionOf(key);
+      const auto object = DecodeValue(key, value, decode);
+      // Without its key an encrypted row cannot be read, but its checksum can be checked.
+      const bool sealed = !object && object.error().code == ErrorCode::kForbidden;
+      if (!collection || collections_.count(*collection) == 0 || (!object && !sealed)) {
+        ++report_.objects_lost;
+        if (collection) damaged_.insert(*collection);
+        return;
+      }
+      ++report_.objects_kept;
+      Put(Family::kObjects, key, value);
+    });
     // Nobody knows whose rows were in a block that is gone.
-    if (gaps != 0) {
+    if (gaps) {
       for (const auto& [id, text] : collections_) damaged_.insert(id);
     }
     return Finish();
   }
 
   Result<void> CopyQueues() {
-    report_.other_rows_lost +=
-        wreck_.Scan(Family::kQueues, [&](std::string_view key, std::string_view value) {
+    work_may_be_lost_ |=
+        HasGaps(Family::kQueues, [&](std::string_view key, std::string_view value) {
           if (!keys::ParseQueueItem(key) || !records::DecodeQueue(value)) {
             ++report_.other_rows_lost;
             return;
@@ -280,8 +285,8 @@ class Salvage {
   }
 
   Result<void> CopyDeltas() {
-    report_.other_rows_lost +=
-        wreck_.Scan(Family::kDeltas, [&](std::string_view key, std::string_view value) {
+    work_may_be_lost_ |=
+        HasGaps(Family::kDeltas, [&](std::string_view key, std::string_view value) {
           const auto collection = keys::CollectionOf(key);
           if (!keys::ParseDelta(key) || !collection || collections_.count(*collection) == 0) {
             ++report_.other_rows_lost;
@@ -317,7 +322,7 @@ class Salvage {
   // A change whose row or queue item is lost would never be told: where that may be, every durable
   // name is told everything once more. Rows that wait for an object which is lost go with them.
   void ForgetWhoKnows() {
-    const bool all = !trusted_ || report_.other_rows_lost != 0;
+    const bool all = !trusted_ || work_may_be_lost_ || report_.other_rows_lost != 0;
     for (const auto& [id, text] : collections_) {
       if (!all && damaged_.count(id) == 0) continue;
       for (const std::string& note : {DurableNamesNote(id), SizeNote(id)}) {
@@ -338,6 +343,7 @@ class Salvage {
   Store::Impl& impl_;
   RepairReport& report_;
   const bool trusted_;
+  bool work_may_be_lost_ = false;  // of what is not objects, a part cannot be read
   Transaction::Rep rep_{impl_.families()};
   Result<void> outcome_;
   std::map<CollectionId, std::string> collections_;

@@ -100,19 +100,23 @@ Result<BackupEnginePtr> OpenBackups(const std::string& path, bool create) {
   return BackupEnginePtr(raw);
 }
 
-// Backups within the store would go with it, and the other way round.
+// Backups within a store would go with it, and the other way round.
 Result<void> CheckApart(const std::string& store_path, const std::string& backup_path) {
   std::error_code error;
   const fs::path store = fs::weakly_canonical(store_path, error);
   const fs::path backups = fs::weakly_canonical(backup_path, error);
-  const auto within = [](const fs::path& inner, const fs::path& outer) {
-    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
-           outer.end();
-  };
-  if (!within(store, backups) && !within(backups, store)) return {};
+  const bool around =
+      std::mismatch(backups.begin(), backups.end(), store.begin(), store.end()).first ==
+      backups.end();
+  bool within = false;
+  for (fs::path above = backups; above.has_relative_path(); above = above.parent_path()) {
+    within = within || HasDatabase(above.string());
+  }
+  if (!around && !within) return {};
   return MakeError(ErrorCode::kInvalidArgument,
-                   "the backups at {} and the store {} must not lie within each other", backup_path,
-                   store_path);
+                   "backups must not lie within a store, nor a store within its backups: name "
+                   "another directory than {}",
+                   backup_path);
 }
 
 BackupInfo Describe(const rocksdb::BackupInfo& info) {
@@ -184,6 +188,7 @@ Result<void> RestoreSnapshot(const StoreOptions& options, const std::string& nam
 Result<BackupInfo> CreateBackup(Store& store, const std::string& backup_path) {
   Store::Impl& impl = store.impl();
   LARDER_RETURN_IF_ERROR(RequireOnDisk(impl));
+  LARDER_RETURN_IF_ERROR(CheckApart(impl.options.path, backup_path));
   const auto database = impl.database();
   if (!database) return tl::unexpected(impl.Unavailable());
   // A copy of what is damaged would be in the way of good ones.
@@ -232,11 +237,12 @@ Result<void> VerifyBackup(const std::string& backup_path, uint32_t id) {
 Result<void> RestoreBackup(const StoreOptions& options, const std::string& backup_path,
                            uint32_t id) {
   LARDER_RETURN_IF_ERROR(CheckApart(options.path, backup_path));
-  LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, false));
+  LARDER_ASSIGN_OR_RETURN(BackupEnginePtr engine, OpenBackups(backup_path, false));
   const std::string what = fmt::format("backup {} of {}", id, fs::absolute(backup_path).string());
   return ReplaceStore(options, what, [&](const std::string& incoming) -> Result<void> {
     const auto status = id == 0 ? engine->RestoreDBFromLatestBackup(incoming, incoming)
                                 : engine->RestoreDBFromBackup(id, incoming, incoming);
+    engine.reset();  // its threads go on copying after a failure
     if (!status.ok()) {
       return tl::unexpected(
           FromRocks(status, fmt::format("restoring from the backups at {}", backup_path)));

@@ -11,8 +11,4 @@ namespace larder {
 Result<void> CheckSnapshotIsNew(const std::string& store_path, const std::string& name);
 Result<SnapshotInfo> MakeSnapshot(Store::Impl& impl, const std::string& name);
 
-// Of the owner's syncer: makes the snapshot that storage/snapshot_request.h asks for, if one is
-// asked for.
-void AnswerSnapshotRequest(Store::Impl& impl);
-
 }  // namespace larder

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/maintenance.h"
 #include "storage/records.h"
@@ -54,7 +55,9 @@ FamilyStats StatsOf(const Database& database, Family family) {
       IntProperty(database, family, rocksdb::DB::Properties::kEstimatePendingCompactionBytes);
   const uint64_t live =
       IntProperty(database, family, rocksdb::DB::Properties::kEstimateLiveDataSize);
-  if (live != 0) {
+  // Of tables that were only flushed so far, and overlap, the estimate counts just one.
+  const bool compacted = !stats.levels.empty() && stats.levels.back().level > 0;
+  if (live != 0 && compacted) {
     stats.space_amplification = static_cast<double>(stats.table_bytes) / static_cast<double>(live);
   }
   std::map<std::string, std::string> values;
@@ -94,6 +97,7 @@ void AddMemory(const Database& database, const Store::Impl& impl, StoreStats& st
 void AddFiles(const Database& database, const Store::Impl& impl, StoreStats& stats) {
   stats.disk_limit = impl.options.disk_limit;
   if (impl.options.in_memory) return;
+  stats.owner_pid = LockOwner(impl.options.path);
   std::vector<rocksdb::LiveFileMetaData> live;
   database.get()->GetLiveFilesMetaData(&live);
   std::set<std::string> needed;

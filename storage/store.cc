@@ -93,6 +93,7 @@ Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
   if (stored_id) {
     std::from_chars(stored_id->data(), stored_id->data() + stored_id->size(), info.id);
     LARDER_ASSIGN_OR_RETURN(info.cursor, GetCursor(info.id));
+    if (impl_->Encrypted(resource)) LARDER_RETURN_IF_ERROR(impl_->CheckKeyFits(info.id));
   } else {
     LARDER_ASSIGN_OR_RETURN(const auto next, impl_->GetMeta(records::kNextIdKey));
     info.id = 1;

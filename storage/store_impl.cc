@@ -121,6 +121,24 @@ Result<void> Store::Impl::LoadCipher() {
   return {};
 }
 
+Result<void> Store::Impl::CheckKeyFits(CollectionId collection) const {
+  Result<void> fits;
+  LARDER_RETURN_IF_ERROR(ScanRows(
+      Family::kObjects, keys::CollectionPrefix(collection), {},
+      [&](std::string_view key, std::string_view value) {
+        const auto object = DecodeValue(key, value, decode_options());
+        if (!object && object.error().code == ErrorCode::kForbidden) {
+          fits = MakeError(ErrorCode::kForbidden,
+                           "store {} was written with another key ({}); put that one behind the "
+                           "new one in the file of keys, or start with an empty store",
+                           options.path, object.error().message);
+        }
+        return false;
+      },
+      nullptr, /*fill_cache=*/false));
+  return fits;
+}
+
 Result<void> Store::Impl::OpenDatabase() {
   LARDER_ASSIGN_OR_RETURN(auto database, Database::Open(options, mode_, env_, &recompress_));
   families_.Learn(*database);

@@ -109,6 +109,9 @@ class Store::Impl final : public RowPolicy {
   bool EncodingOf(CollectionId collection, EncodeOptions& encode) const override;
   // The same for a collection already found; false where it may not be stored at all.
   bool EncodingOf(const Collection& collection, EncodeOptions& encode) const;
+  OwnerAnswers& answers() { return answers_; }
+  // kForbidden where the first row is encrypted with a key that is not among ours.
+  Result<void> CheckKeyFits(CollectionId collection) const;
   const Cipher* cipher() const { return cipher_ ? &*cipher_ : nullptr; }
   DictionaryBook& dictionaries() { return dictionaries_; }
   // Dropping dictionaries, while values that name them may still be on their way to a commit:
@@ -175,7 +178,8 @@ class Store::Impl final : public RowPolicy {
   // Of a database that failed and was closed: the sequence number of its last commit.
   std::optional<uint64_t> committed_through_;
   mutable WorkloadRecorder recorder_;
-  Mailbox mailbox_;        // of the syncer
+  Mailbox mailbox_;  // of the syncer
+  OwnerAnswers answers_;
   std::mutex wait_mutex_;  // only for the waits of the two threads
   std::condition_variable_any wake_;
   std::jthread syncer_;  // last: these use the rest

@@ -172,7 +172,9 @@ class Verifier {
                   }
                   const auto object = DecodeValue(key, value, decode);
                   if (!object) {
-                    Report("objects", key, collection, object.error().message);
+                    const bool sealed = object.error().code == ErrorCode::kForbidden;
+                    if (sealed) ++report_.sealed;
+                    if (!sealed) Report("objects", key, collection, object.error().message);
                     return true;
                   }
                   const ObjectKey name = (*object)->key();

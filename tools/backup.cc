@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,7 @@ struct BackupArguments {
   std::string backups;
   uint32_t id = 0;    // 0: the newest
   uint32_t keep = 0;  // 0: all
+  bool force = false;
   bool json = false;
 };
 
@@ -101,6 +103,12 @@ Result<int> Check(const BackupArguments& arguments, const std::stop_token&) {
 
 Result<int> Restore(const BackupArguments& arguments, const std::stop_token&) {
   LARDER_ASSIGN_OR_RETURN(const BackupInfo info, Pick(arguments));
+  std::error_code ignored;
+  if (!arguments.force && std::filesystem::exists(arguments.store.path + "/CURRENT", ignored)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "there is a store at {}; --force puts backup {} in its place",
+                     arguments.store.path, info.id);
+  }
   const auto restored = RestoreBackup(arguments.store.Options(), arguments.backups, info.id);
   if (!restored) {
     return tl::unexpected(
@@ -146,6 +154,7 @@ void AddBackup(CLI::App& app, Context& context) {
   CLI::App* restore =
       add("restore", "Make a store from a backup; needs the store to itself", Restore);
   add_id(restore);
+  restore->add_flag("--force", arguments->force, "In place of a store that is there");
   AddStoreOptions(restore, arguments->store);
   add("prune", "Remove old backups", Prune)
       ->add_option("--keep", arguments->keep, "How many stay")

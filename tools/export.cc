@@ -48,16 +48,17 @@ Result<int> Run(const ExportArguments& arguments, const std::stop_token& stop) {
       written = writer->Line(OneLine(object->json()));
       ++objects;
       progress.Update(++total);
-      return written.has_value() && !stop.stop_requested();
+      return written.has_value() && !writer->closed() && !stop.stop_requested();
     }));
     if (!written) return tl::unexpected(written.error());
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
+    if (writer->closed()) return kOk;
     LARDER_RETURN_IF_ERROR(writer->Line(Json{{kEndLine, objects}}.dump()));
   }
   LARDER_RETURN_IF_ERROR(writer->Finish());
   progress.Finish();
-  std::fprintf(stderr, "exported %llu objects of %zu collections\n",
-               static_cast<unsigned long long>(total), collections.size());
+  std::fprintf(stderr, "exported %s of %s\n", Plural(total, "object").c_str(),
+               Plural(collections.size(), "collection").c_str());
   return kOk;
 }
 

@@ -5,11 +5,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 namespace larder::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kPiece = size_t{256} << 10;
 // A line is an object; the server's limit is a few megabytes.
@@ -38,6 +41,7 @@ struct ExportWriter::Rep {
   std::string buffer;
   std::vector<char> packed;
   bool finished = false;
+  bool closed = false;
 };
 
 ExportWriter::ExportWriter(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
@@ -49,16 +53,23 @@ ExportWriter::~ExportWriter() {
 Result<std::unique_ptr<ExportWriter>> ExportWriter::Open(const std::string& path, bool compress) {
   auto rep = std::make_unique<Rep>();
   rep->path = path;
+  std::error_code ignored;
   if (path == "-") {
     rep->file.reset(stdout);
+  } else if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    rep->file.reset(std::fopen(path.c_str(), "we"));  // a device or a pipe, which stays what it is
+    if (!rep->file) return FileError(path, "cannot write");
   } else {
-    rep->part = path + ".part";
+    // What a link leads to is replaced, not the link.
+    if (fs::exists(path, ignored)) rep->path = fs::canonical(path, ignored).string();
+    rep->part = rep->path + ".part";
     rep->file.reset(std::fopen(rep->part.c_str(), "we"));
     if (!rep->file) return FileError(rep->part, "cannot write");
   }
   if (compress) {
     rep->zstd.reset(ZSTD_createCStream());
     ZSTD_CCtx_setParameter(rep->zstd.get(), ZSTD_c_compressionLevel, 3);
+    ZSTD_CCtx_setParameter(rep->zstd.get(), ZSTD_c_checksumFlag, 1);
     rep->packed.resize(ZSTD_CStreamOutSize());
   }
   return std::unique_ptr<ExportWriter>(new ExportWriter(std::move(rep)));
@@ -66,7 +77,9 @@ Result<std::unique_ptr<ExportWriter>> ExportWriter::Open(const std::string& path
 
 Result<void> ExportWriter::Pack(bool end) {
   const auto write = [&](const char* data, size_t size) {
-    return std::fwrite(data, 1, size, rep_->file.get()) == size;
+    if (rep_->closed || std::fwrite(data, 1, size, rep_->file.get()) == size) return true;
+    rep_->closed = errno == EPIPE;
+    return rep_->closed;
   };
   if (!rep_->zstd) {
     if (!write(rep_->buffer.data(), rep_->buffer.size())) {
@@ -90,6 +103,8 @@ Result<void> ExportWriter::Pack(bool end) {
   return {};
 }
 
+bool ExportWriter::closed() const { return rep_->closed; }
+
 Result<void> ExportWriter::Line(std::string_view text) {
   rep_->buffer += text;
   rep_->buffer += '\n';
@@ -98,7 +113,8 @@ Result<void> ExportWriter::Line(std::string_view text) {
 
 Result<void> ExportWriter::Finish() {
   LARDER_RETURN_IF_ERROR(Pack(true));
-  if (std::fflush(rep_->file.get()) != 0) return FileError(rep_->path, "cannot write");
+  if (!rep_->closed && std::fflush(rep_->file.get()) != 0 && errno != EPIPE)
+    return FileError(rep_->path, "cannot write");
   if (rep_->part.empty()) {
     rep_->finished = true;
     return {};
@@ -118,6 +134,7 @@ struct ExportReader::Rep {
   std::vector<char> raw = std::vector<char>(kPiece);
   size_t raw_at = 0, raw_size = 0;
   bool first = true;
+  bool in_frame = false;  // in the middle of what zstd wrote
   std::string text;
   size_t text_at = 0;
 };
@@ -141,6 +158,9 @@ Result<bool> ExportReader::Fill() {
     rep.raw_at = 0;
     if (rep.raw_size == 0) {
       if (std::ferror(rep.file.get())) return FileError(rep.path, "cannot read");
+      if (rep.in_frame) {
+        return MakeError(ErrorCode::kInvalidArgument, "{} is cut off", rep.path);
+      }
       return false;
     }
     if (rep.first && rep.raw_size >= 4 && std::memcmp(rep.raw.data(), kZstdMagic, 4) == 0) {
@@ -162,6 +182,7 @@ Result<bool> ExportReader::Fill() {
   const size_t left = ZSTD_decompressStream(rep.zstd.get(), &out, &in);
   rep.text.resize(before + out.pos);
   rep.raw_at = in.pos;
+  rep.in_frame = left != 0;
   if (ZSTD_isError(left)) {
     return MakeError(ErrorCode::kInvalidArgument, "{} is damaged: {}", rep.path,
                      ZSTD_getErrorName(left));

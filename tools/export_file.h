@@ -27,6 +27,8 @@ class ExportWriter {
 
   Result<void> Line(std::string_view text);
   Result<void> Finish();
+  // Nobody reads the pipe any more: no error, but nothing is written either.
+  bool closed() const;
 
  private:
   struct Rep;

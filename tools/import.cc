@@ -10,6 +10,7 @@
 #include "storage/notes.h"
 #include "tools/command.h"
 #include "tools/export_file.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/store_access.h"
 
@@ -161,8 +162,8 @@ Result<int> Run(const ImportArguments& arguments, const std::stop_token& stop) {
   if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments.store, "importing"));
   Import import(store->get(), reader.get(), stop);
   LARDER_RETURN_IF_ERROR(import.Run());
-  std::fprintf(stderr, "imported %llu objects of %zu collections\n",
-               static_cast<unsigned long long>(import.objects()), import.collections());
+  std::fprintf(stderr, "imported %s of %s\n", Plural(import.objects(), "object").c_str(),
+               Plural(import.collections(), "collection").c_str());
   return kOk;
 }
 

@@ -1,6 +1,6 @@
 #include "tools/live_snapshot.h"
 
-#include "storage/snapshot_request.h"
+#include "storage/owner_request.h"
 
 namespace larder::tools {
 

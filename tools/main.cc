@@ -2,8 +2,12 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
+#include <cstring>
+
 #include "base/process.h"
 #include "tools/command.h"
+#include "tools/output.h"
 #include "tools/parse_error.h"
 
 int main(int argc, char** argv) {
@@ -31,6 +35,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return FailParse(app, error);
+  }
+  Stdout().Flush();
+  if (const int failed = Stdout().error(); failed != 0) {
+    std::fprintf(stderr, "larder: cannot write the answer: %s\n", std::strerror(failed));
+    return kUnusable;
   }
   return context.exit_code;
 }

@@ -29,6 +29,7 @@ bool Output::Flush() {
       done += static_cast<size_t>(written);
     } else if (errno != EINTR) {
       closed_ = true;
+      if (errno != EPIPE) error_ = errno;
     }
   }
   buffer_.clear();
@@ -102,6 +103,10 @@ std::string HumanCount(uint64_t count) {
   std::string out = std::to_string(count);
   for (size_t at = out.size(); at > 3; at -= 3) out.insert(at - 3, 1, ',');
   return out;
+}
+
+std::string Plural(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", HumanCount(count), noun, count == 1 ? "" : "s");
 }
 
 }  // namespace larder::tools

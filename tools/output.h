@@ -1,7 +1,8 @@
 // Where a command's answer goes: stdout, buffered, and deaf to readers that leave early.
 //
 // `larder get pods -A | head` closes the pipe in the middle. That is no error: from then on Write
-// drops what it gets and says so, the command stops reading and ends with 0. Not thread-safe.
+// drops what it gets and says so, the command stops reading and ends with 0. A full disk is an
+// error, of course: main() looks for it at the end. Not thread-safe.
 //
 //   Output& out = Stdout();
 //   if (!out.Write("line\n")) return;   // nobody reads any more
@@ -30,12 +31,15 @@ class Output {
   }
   bool Flush();
   bool closed() const { return closed_; }
+  // The errno of a write that failed, but for a reader that left; 0: none did.
+  int error() const { return error_; }
   bool IsTerminal() const;
 
  private:
   const int fd_;
   std::string buffer_;
   bool closed_ = false;
+  int error_ = 0;
 };
 
 Output& Stdout();
@@ -56,5 +60,7 @@ std::string OneLine(std::string_view json);
 std::string HumanBytes(uint64_t bytes);
 // "1,234,567".
 std::string HumanCount(uint64_t count);
+// "1 object", "1,234 objects".
+std::string Plural(uint64_t count, std::string_view noun);
 
 }  // namespace larder::tools

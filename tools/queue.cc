@@ -21,6 +21,7 @@ struct QueueArguments {
   bool dead = false;
   bool json = false;
   size_t limit = 0;
+  std::stop_token stop;
 };
 
 Result<void> CheckQueue(const Store& store, const std::string& name) {
@@ -100,7 +101,20 @@ Result<int> Show(const QueueArguments& arguments) {
   return shown == 0 && !arguments.items.empty() ? kBadResult : kOk;
 }
 
-using DeadLetterChange = Result<void> (*)(Store&, std::string_view, std::string_view);
+Result<size_t> ChangeInStore(Store& store, const QueueArguments& arguments,
+                             DeadLetterChange change) {
+  LARDER_RETURN_IF_ERROR(CheckQueue(store, arguments.queue));
+  std::vector<std::string> items = arguments.items;
+  if (arguments.all) {
+    LARDER_ASSIGN_OR_RETURN(const auto letters, ListDeadLetters(store, arguments.queue));
+    for (const DeadLetter& letter : letters) items.push_back(letter.item);
+  }
+  const auto apply = change == DeadLetterChange::kRequeue ? &RequeueDeadLetter : &DropDeadLetter;
+  for (const std::string& item : items) {
+    LARDER_RETURN_IF_ERROR(apply(store, arguments.queue, item));
+  }
+  return items.size();
+}
 
 Result<int> ChangeDeadLetters(const QueueArguments& arguments, const char* done,
                               DeadLetterChange change) {
@@ -108,26 +122,25 @@ Result<int> ChangeDeadLetters(const QueueArguments& arguments, const char* done,
     return MakeError(ErrorCode::kInvalidArgument,
                      "name items, or give --all for every dead letter");
   }
-  LARDER_ASSIGN_OR_RETURN(const auto store, OpenOwner(arguments.store, "changing a queue"));
-  LARDER_RETURN_IF_ERROR(CheckQueue(*store, arguments.queue));
-  std::vector<std::string> items = arguments.items;
-  if (arguments.all) {
-    LARDER_ASSIGN_OR_RETURN(const auto letters, ListDeadLetters(*store, arguments.queue));
-    for (const DeadLetter& letter : letters) items.push_back(letter.item);
-  }
-  for (const std::string& item : items) {
-    LARDER_RETURN_IF_ERROR(change(*store, arguments.queue, item));
-  }
-  Stdout().Print("{} {} dead letters of {}\n", done, items.size(), arguments.queue);
+  const auto store = OpenOwner(arguments.store, "changing a queue");
+  const bool live = !store && store.error().code == ErrorCode::kLocked;
+  if (!store && !live) return tl::unexpected(store.error());
+  LARDER_ASSIGN_OR_RETURN(
+      const size_t changed,
+      live ? AskToChangeDeadLetters(arguments.store.path, arguments.queue, change,
+                                    arguments.all ? std::vector<std::string>() : arguments.items,
+                                    arguments.stop)
+           : ChangeInStore(**store, arguments, change));
+  Stdout().Print("{} {} of {}\n", done, Plural(changed, "dead letter"), arguments.queue);
   return kOk;
 }
 
 Result<int> Requeue(const QueueArguments& arguments) {
-  return ChangeDeadLetters(arguments, "requeued", &RequeueDeadLetter);
+  return ChangeDeadLetters(arguments, "requeued", DeadLetterChange::kRequeue);
 }
 
 Result<int> Forget(const QueueArguments& arguments) {
-  return ChangeDeadLetters(arguments, "forgot", &DropDeadLetter);
+  return ChangeDeadLetters(arguments, "forgot", DeadLetterChange::kDrop);
 }
 
 // Everything goes: pending, delayed and dead.
@@ -168,6 +181,7 @@ void AddQueue(CLI::App& app, Context& context) {
     CLI::App* verb = command->add_subcommand(name, help);
     AddStoreOptions(verb, arguments->store);
     verb->callback([arguments, &context, run] {
+      arguments->stop = context.stop;
       context.exit_code = ExitCode(run(*arguments));
       Stdout().Flush();
     });
@@ -181,8 +195,8 @@ void AddQueue(CLI::App& app, Context& context) {
   show->add_option("--limit", arguments->limit, "At most so many");
   show->add_flag("--json", arguments->json, "For scripts");
   const std::tuple<const char*, const char*, Result<int> (*)(const QueueArguments&)> changes[] = {
-      {"requeue", "Put dead letters back to work; needs the store to itself", Requeue},
-      {"forget", "Drop dead letters; needs the store to itself", Forget},
+      {"requeue", "Put dead letters back to work, also those of a running process", Requeue},
+      {"forget", "Drop dead letters, also those of a running process", Forget},
       {"drain", "Drop everything in a queue; needs the store to itself", Drain}};
   for (const auto& [name, help, run] : changes) {
     CLI::App* verb = add(name, help, run);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "base/process.h"
@@ -35,6 +36,7 @@ struct RunArguments {
   bool until_synced = false;
 };
 
+constexpr size_t kLeastMemory = size_t{16} << 20;
 constexpr std::chrono::seconds kEvery{1};
 constexpr std::chrono::milliseconds kQuiet{500};
 
@@ -71,7 +73,8 @@ class StatusLine {
     std::string line;
     uint64_t changes = 0, heard = 0;
     bool all = true, resumed = false;
-    for (const FactoryInformerStatus& entry : factory_.Status()) {
+    const std::vector<FactoryInformerStatus> statuses = factory_.Status();
+    for (const FactoryInformerStatus& entry : statuses) {
       const CollectionSyncStats& sync = entry.status.sync;
       changes += sync.added + sync.updated + sync.deleted;
       all = all && entry.status.synced;
@@ -89,6 +92,7 @@ class StatusLine {
     } else if (all != synced_ || first_) {
       std::fprintf(stderr, "%s\n", line.c_str());
     }
+    SayWhy(statuses);
     first_ = false;
     synced_ = all;
     changes_ = changes;
@@ -101,7 +105,21 @@ class StatusLine {
   }
 
  private:
+  // What keeps a collection from being synced, once for each reason.
+  void SayWhy(const std::vector<FactoryInformerStatus>& statuses) {
+    for (const FactoryInformerStatus& entry : statuses) {
+      if (entry.status.synced || !entry.status.reflector.error) continue;
+      std::string why = entry.status.reflector.error->ToString();
+      std::string& said = said_[entry.fingerprint];
+      if (why == said) continue;
+      std::fprintf(stderr, "%s%s: %s; trying again\n", width_ > 0 ? "\r\033[K" : "",
+                   entry.collection.c_str(), why.c_str());
+      said = std::move(why);
+    }
+  }
+
   const SharedInformerFactory& factory_;
+  std::map<std::string, std::string> said_;  // by fingerprint
   const int width_;
   bool first_ = true;
   bool synced_ = false;
@@ -110,34 +128,37 @@ class StatusLine {
   Clock::Steady heard_at_ = RealClock()->Now();
 };
 
-Result<void> AddInformers(SharedInformerFactory& factory, const RunArguments& arguments,
-                          HttpTransport& transport, const std::stop_token& stop) {
+struct PlannedInformer {
+  InformerOptions options;
+  std::vector<std::string> namespaces;
+};
+
+// Before the store is made: what is misspelt leaves nothing behind.
+Result<std::vector<PlannedInformer>> PlanInformers(const RunArguments& arguments,
+                                                   HttpTransport& transport,
+                                                   const std::stop_token& stop) {
   std::vector<IndexRequest> indexes;
   for (const std::string& text : arguments.indexes) {
     LARDER_ASSIGN_OR_RETURN(IndexRequest index, ParseIndex(text));
     indexes.push_back(std::move(index));
   }
   Discovery discovery(transport);
-  std::vector<std::pair<std::string, Resource>> resources;
+  std::vector<PlannedInformer> planned;
   for (const std::string& name : arguments.resources) {
-    LARDER_ASSIGN_OR_RETURN(Resource resource, discovery.Resolve(name, stop));
-    resources.emplace_back(name, std::move(resource));
-  }
-  for (const auto& [name, resource] : resources) {
-    InformerOptions options;
-    options.resource = resource;
+    PlannedInformer one;
+    InformerOptions& options = one.options;
+    LARDER_ASSIGN_OR_RETURN(options.resource, discovery.Resolve(name, stop));
     options.label_selector = arguments.labels;
     options.field_selector = arguments.fields;
     options.metadata_only = arguments.metadata_only;
     for (const IndexRequest& index : indexes) {
       LARDER_ASSIGN_OR_RETURN(const Resource of, discovery.Resolve(index.resource, stop));
-      if (of == resource) options.indexes.push_back(index.definition);
+      if (of == options.resource) options.indexes.push_back(index.definition);
     }
-    const std::vector<std::string> namespaces =
-        resource.namespaced ? arguments.namespaces : std::vector<std::string>{};
-    LARDER_RETURN_IF_ERROR(factory.ForNamespaces(options, namespaces));
+    if (options.resource.namespaced) one.namespaces = arguments.namespaces;
+    planned.push_back(std::move(one));
   }
-  return {};
+  return planned;
 }
 
 void AddChecks(HealthServer& health, Store& store, const SharedInformerFactory& factory) {
@@ -150,6 +171,16 @@ void AddChecks(HealthServer& health, Store& store, const SharedInformerFactory& 
     }
     return {};
   });
+}
+
+// A request that the server calls wrong will be wrong the next time, too.
+Result<void> Hopeless(const SharedInformerFactory& factory) {
+  for (const FactoryInformerStatus& entry : factory.Status()) {
+    const auto& error = entry.status.reflector.error;
+    if (!error || error->code != ErrorCode::kInvalidArgument) continue;
+    return MakeError(error->code, "{}: {}", entry.collection, error->message);
+  }
+  return {};
 }
 
 // What is only in the log is read again by whoever opens the store next: let the flush that a first
@@ -167,6 +198,7 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
   PrepareProcess();
   LARDER_ASSIGN_OR_RETURN(const auto transport, Connect(arguments.server));
   LARDER_ASSIGN_OR_RETURN(const std::string cluster, FetchClusterUid(*transport, stop));
+  LARDER_ASSIGN_OR_RETURN(const auto planned, PlanInformers(arguments, *transport, stop));
   StoreOptions options = arguments.store.Options();
   options.create_if_missing = true;
   options.memory_limit = arguments.memory_limit;
@@ -180,7 +212,9 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
   HotTier hot({.max_bytes = DivideMemory(arguments.memory_limit).hot_tier});
   prometheus::Registry registry;
   SharedInformerFactory factory({store.get(), &hot, transport.get(), cluster, &registry});
-  LARDER_RETURN_IF_ERROR(AddInformers(factory, arguments, *transport, stop));
+  for (const PlannedInformer& one : planned) {
+    LARDER_RETURN_IF_ERROR(factory.ForNamespaces(one.options, one.namespaces));
+  }
   HealthServer health(&registry);
   AddChecks(health, *store, factory);
   if (!arguments.listen.empty()) {
@@ -196,7 +230,9 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
   {
     StatusLine status(factory);
     do {
-      if (status.Show() && arguments.until_synced) break;
+      const bool synced = status.Show();
+      if (synced && arguments.until_synced) break;
+      if (arguments.until_synced) LARDER_RETURN_IF_ERROR(Hopeless(factory));
     } while (RealClock()->SleepFor(arguments.until_synced ? std::chrono::milliseconds(50) : kEvery,
                                    stop));
   }
@@ -214,8 +250,11 @@ void AddRun(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command =
       app.add_subcommand("run", "Keep resources of a cluster in a store, until it is stopped");
-  command->add_option("resource", arguments->resources, "pods deploy widgets.example.com ...")
-      ->required();
+  command
+      ->add_option("resource", arguments->resources,
+                   "pods deploy widgets.example.com ..., or pods,deploy")
+      ->required()
+      ->delimiter(',');
   AddStoreOptions(command, arguments->store);
   AddServerOptions(command, arguments->server);
   command->add_option("-n,--namespace", arguments->namespaces, "Only these namespaces")
@@ -229,6 +268,9 @@ void AddRun(CLI::App& app, Context& context) {
                       "HOST:PORT for /metrics, /healthz and /readyz; port 0: any free one");
   command->add_option("--memory-limit", arguments->memory_limit, "For all that is kept in memory")
       ->transform(CLI::AsSizeValue(false))
+      ->check([](const std::string& bytes) {
+        return std::stoull(bytes) < kLeastMemory ? "less than 16 MiB is not enough" : "";
+      })
       ->capture_default_str();
   command
       ->add_option(

@@ -111,6 +111,9 @@ void PrintTotals(const StoreStats& stats, Output& out) {
       "memtables\n",
       HumanBytes(stats.memory.table_readers), HumanBytes(stats.memory.dictionaries),
       HumanBytes(stats.memory.block_cache), HumanBytes(stats.memory.memtables));
+  out.Write(stats.owner_pid == 0
+                ? std::string("no process has it open\n")
+                : fmt::format("open in the process with pid {}\n", stats.owner_pid));
   if (!stats.health.empty()) out.Print("health: {}\n", stats.health);
 }
 

@@ -44,16 +44,25 @@ Error ExplainStoreError(const Error& error, const StoreArguments& arguments,
   return out;
 }
 
+namespace {
+
+// A store that is not there is no answer, rather than a bad one.
+Result<std::unique_ptr<Store>> Explained(Result<std::unique_ptr<Store>> store,
+                                         const StoreArguments& arguments, std::string_view what) {
+  if (store) return store;
+  Error error = ExplainStoreError(store.error(), arguments, what);
+  if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kNotReady;
+  return tl::unexpected(std::move(error));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments, Store::Reading reading) {
-  auto store = Store::OpenReadOnly(arguments.Options(), reading);
-  if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments, "reading"));
-  return store;
+  return Explained(Store::OpenReadOnly(arguments.Options(), reading), arguments, "reading");
 }
 
 Result<std::unique_ptr<Store>> OpenOwner(const StoreArguments& arguments, std::string_view what) {
-  auto store = Store::Open(arguments.Options());
-  if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments, what));
-  return store;
+  return Explained(Store::Open(arguments.Options()), arguments, what);
 }
 
 }  // namespace larder::tools

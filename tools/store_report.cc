@@ -115,6 +115,7 @@ Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queue
                  {"obsoleteFiles", stats.obsolete_files},
                  {"obsoleteBytes", stats.obsolete_bytes}};
   out["health"] = stats.health;
+  out["ownerPid"] = stats.owner_pid;
   return out;
 }
 

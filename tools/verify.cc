@@ -50,9 +50,13 @@ void Print(const VerifyReport& report) {
             HumanCount(report.objects), HumanCount(report.index_keys),
             HumanCount(report.queue_items), HumanCount(report.deltas), report.collections);
   out.Print("{} ({:.2f} s, {} objects a second)\n",
-            report.Ok() ? "all sound" : fmt::format("{} problems", report.problem_count), seconds,
+            report.Ok() ? "all sound" : Plural(report.problem_count, "problem"), seconds,
             HumanCount(static_cast<uint64_t>(static_cast<double>(report.objects) /
                                              std::max(seconds, 0.001))));
+  if (report.sealed != 0) {
+    out.Print("{} encrypted with a key that was not given: only their checksums were compared\n",
+              report.sealed == 1 ? "1 object is" : HumanCount(report.sealed) + " objects are");
+  }
 }
 
 void PrintJson(const VerifyReport& report) {
@@ -65,6 +69,7 @@ void PrintJson(const VerifyReport& report) {
   }
   const Json out = {{"ok", report.Ok()},
                     {"objects", report.objects},
+                    {"encryptedWithAnotherKey", report.sealed},
                     {"indexKeys", report.index_keys},
                     {"queueItems", report.queue_items},
                     {"pendingChanges", report.deltas},
@@ -84,18 +89,21 @@ Result<void> RepairStore(const VerifyArguments& arguments) {
   }
   Output& out = Stdout();
   if (arguments.json) {
-    const Json json = {{"objectsKept", report->objects_kept},
-                       {"objectsLost", report->objects_lost},
-                       {"otherRowsKept", report->other_rows_kept},
-                       {"otherRowsLost", report->other_rows_lost},
-                       {"relist", report->relist},
-                       {"damagedFiles", report->damaged_files}};
+    const Json json = {
+        {"objectsKept", report->objects_kept},      {"objectsLost", report->objects_lost},
+        {"otherRowsKept", report->other_rows_kept}, {"otherRowsLost", report->other_rows_lost},
+        {"unreadablePlaces", report->gaps},         {"relist", report->relist},
+        {"damagedFiles", report->damaged_files}};
     out.Write(json.dump(2) + "\n");
     return {};
   }
   out.Print("kept {} objects and {} other rows; lost {} objects and {} other rows\n",
             HumanCount(report->objects_kept), HumanCount(report->other_rows_kept),
             HumanCount(report->objects_lost), HumanCount(report->other_rows_lost));
+  if (report->gaps != 0) {
+    out.Print("{} could not be read: how much was there is not known\n",
+              Plural(report->gaps, "place"));
+  }
   for (const std::string& collection : report->relist) {
     out.Print("will be listed anew at the next start: {}\n", collection);
   }

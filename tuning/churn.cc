@@ -60,19 +60,24 @@ Result<Ages> ReadAges(const Store& store, CollectionId collection) {
   return ages;
 }
 
+// What an object that was written after its creation says: one update in the time since. One that
+// never was says: none. The newest that were created tell how many are; but at most the later half
+// of the time that is known, because the beginning filled an empty cluster.
 Churn RatesOf(const Ages& ages, uint64_t objects, int64_t now) {
   Churn churn;
   if (ages.written.empty()) return churn;
-  double written = 0;
-  double new_ones = 0;
+  const int64_t oldest = *std::min_element(ages.created.begin(), ages.created.end());
+  const double window = std::min(kHour, static_cast<double>(now - oldest) / 2);
+  double time = 0, updated = 0, new_ones = 0;
   for (size_t i = 0; i < ages.written.size(); ++i) {
-    written += std::max(kLeastAge, static_cast<double>(now - ages.written[i]));
-    if (static_cast<double>(now - ages.created[i]) <= kHour) new_ones += 1;
+    time += std::max(kLeastAge, static_cast<double>(now - ages.written[i]));
+    if (ages.written[i] > ages.created[i]) updated += 1;
+    if (static_cast<double>(now - ages.created[i]) < window) new_ones += 1;
   }
   const auto sampled = static_cast<double>(ages.written.size());
   const auto all = static_cast<double>(objects);
-  churn.updates = all * sampled / written;
-  churn.creates = churn.deletes = all * (new_ones / sampled) / kHour;
+  churn.updates = all * updated / time;
+  if (window >= 1) churn.creates = churn.deletes = all * (new_ones / sampled) / window;
   return churn;
 }
 

@@ -76,6 +76,19 @@ class SecretsTest : public ::testing::Test {
   CollectionId secrets_ = 0;
 };
 
+TEST_F(SecretsTest, AKeyThatDoesNotFitIsRefusedAndTakenForNoDamage) {
+  WriteKeys(kOldKey);
+  Fill();
+  WriteKeys(kNewKey);
+  const auto store = Must(Store::Open(Options()));
+  const auto opened = store->OpenCollection(SpecOf("secrets"));
+  ASSERT_EQ(CodeOf(opened), ErrorCode::kForbidden);
+  EXPECT_NE(opened.error().message.find("another key"), std::string::npos);
+  const VerifyReport report = Must(Verify(*store));
+  EXPECT_TRUE(report.Ok()) << report.problems.front().message;
+  EXPECT_EQ(report.sealed, 400U);
+}
+
 TEST_F(SecretsTest, AProcessThatHoldsAKeyLeavesNoCoreDump) {
   WriteKeys(kOldKey);
   // A process of its own, not a fork of this one: RocksDB's threads would not be in it.

@@ -152,7 +152,7 @@ TEST(StoreOpen, RefusesAStoreThatLostItsCurrent) {
   const testing::TempDir dir;
   (void)Must(Must(Store::Open({.path = dir.path()}))->OpenCollection(SpecOf("pods")));
   fs::remove(dir.path() + "/CURRENT");
-  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path()})), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path()})), ErrorCode::kCorruption);
 }
 
 // Changes the format row of a closed store, and adds a family when one is named.

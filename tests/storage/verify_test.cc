@@ -308,6 +308,27 @@ TEST_F(VerifyTest, RepairMakesAStoreOfOneWithoutAManifest) {
   EXPECT_EQ(report.relist.size(), 1u);
 }
 
+TEST_F(VerifyTest, AStoreThatLostItsFileCurrentIsDamagedAndCanBeRepaired) {
+  Must(Compact(*store_));
+  store_.reset();
+  fs::remove(dir_.path() + "/CURRENT");
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir_.path()})), ErrorCode::kCorruption);
+  EXPECT_EQ(CodeOf(Store::OpenReadOnly({.path = dir_.path()})), ErrorCode::kCorruption);
+  EXPECT_EQ(Must(Repair({.path = dir_.path()})).objects_kept, kPods);
+  Open();
+  EXPECT_TRUE(Must(Verify(*store_)).Ok());
+}
+
+TEST_F(VerifyTest, RepairSaysThatAPlaceCannotBeRead) {
+  Must(Compact(*store_));
+  store_.reset();
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    if (entry.path().extension() == ".sst") fs::resize_file(entry.path(), 10);
+  }
+  const RepairReport report = Must(Repair({.path = dir_.path()}));
+  EXPECT_GT(report.gaps, 0U);
+}
+
 // A process that is killed behind a compaction leaves the tables that were replaced, too. Without a
 // manifest they count like the others, and rows stand twice under one sequence number, zero.
 TEST_F(VerifyTest, RepairWithoutAManifestBearsTablesThatWereReplaced) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apiserver/simulator.h"
+#include "queue/work_queue.h"
 #include "tests/tools/sample_store.h"
 
 namespace larder {
@@ -49,6 +50,22 @@ TEST_F(CommandsTest, CollectionsAndStats) {
   const Outcome text = Run({"stats"});
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_NE(text.out.find("disk: "), std::string::npos) << text.out;
+}
+
+TEST_F(CommandsTest, StatsSayWhoHasTheStoreOpen) {
+  EXPECT_EQ(RunJson({"stats"})["ownerPid"], 0);
+  const auto owner = Store::Open({.path = Path()});
+  EXPECT_EQ(RunJson({"stats"})["ownerPid"], ::getpid());
+}
+
+TEST_F(CommandsTest, AStoreThatIsNotThereIsNoAnswer) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"verify"}, {"get", "pods"}, {"stats"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--store", scratch_ / "none"});
+    EXPECT_EQ(RunLarder(all).exit_code, 3) << words.front();
+  }
+  EXPECT_EQ(RunLarder({"diff", Path(), scratch_ / "none"}).exit_code, 3);
 }
 
 TEST_F(CommandsTest, VerifySaysThatAllIsSound) {
@@ -133,7 +150,10 @@ TEST_F(CommandsTest, BackupsAreMadeVerifiedAndRestored) {
   ASSERT_EQ(restored.exit_code, 0) << restored.err;
   EXPECT_NE(RunLarder({"get", "pods", "-A", "--store", other}).out.find("db-0"), std::string::npos);
   EXPECT_EQ(RunLarder({"verify", "--store", other}).exit_code, 0);
-  ASSERT_EQ(RunLarder({"backup", "restore", backups, "--store", other}).exit_code, 0);
+  const Outcome over = RunLarder({"backup", "restore", backups, "--store", other});
+  EXPECT_EQ(over.exit_code, 2);
+  EXPECT_NE(over.err.find("--force"), std::string::npos) << over.err;
+  ASSERT_EQ(RunLarder({"backup", "restore", backups, "--force", "--store", other}).exit_code, 0);
   EXPECT_EQ(RunLarder({"diff", Path(), other}).exit_code, 0);
   EXPECT_EQ(RunLarder({"backup", "prune", backups, "--keep", "1"}).exit_code, 0);
   const Outcome gone = RunLarder({"backup", "verify", backups, "1"});
@@ -183,7 +203,7 @@ TEST_F(CommandsTest, WhatNeedsTheStoreToItselfSaysSo) {
   ASSERT_TRUE(owner);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"compact"},
                                                 {"snapshot", "restore", "x"},
-                                                {"queue", "requeue", "pods", "--all"},
+                                                {"queue", "drain", "pods", "--all"},
                                                 {"index", "rebuild", "pods", "node"}}) {
     const Outcome outcome = Run(words);
     EXPECT_EQ(outcome.exit_code, 3) << words[0];
@@ -211,6 +231,27 @@ TEST_F(CommandsTest, QueuesAreShownAndChanged) {
   EXPECT_EQ(Run({"queue", "drain", "pods"}).exit_code, 2);
   EXPECT_EQ(Run({"queue", "drain", "pods", "--all"}).exit_code, 0);
   EXPECT_EQ(RunJson({"queue", "ls"}).size(), 0u);
+}
+
+TEST_F(CommandsTest, DeadLettersOfARunningProcessAreChangedByIt) {
+  const auto owner = Store::Open({.path = Path()});
+  ASSERT_TRUE(owner);
+  const Outcome closed = Run({"queue", "requeue", "pods", "shop/db-0"});
+  EXPECT_EQ(closed.exit_code, 1) << closed.err;
+  EXPECT_NE(closed.err.find("has no queue pods open"), std::string::npos) << closed.err;
+
+  WorkQueueOptions options;
+  options.name = "pods";
+  options.store = owner->get();
+  const auto queue = WorkQueue::Open(std::move(options));
+  ASSERT_TRUE(queue);
+  ASSERT_TRUE((*queue)->WaitUntilLoaded());
+  EXPECT_EQ(Run({"queue", "requeue", "pods", "shop/web-0"}).exit_code, 1);  // is not dead
+  const Outcome requeued = Run({"queue", "requeue", "pods", "--all"});
+  EXPECT_EQ(requeued.exit_code, 0) << requeued.err;
+  EXPECT_EQ(requeued.out, "requeued 1 dead letter of pods\n");
+  EXPECT_TRUE((*queue)->DeadLetters().empty());
+  EXPECT_EQ((*queue)->Len(), 2U);
 }
 
 TEST_F(CommandsTest, IndexesAreShownAndBuiltAnew) {
@@ -241,6 +282,44 @@ TEST_F(CommandsTest, ExportAndImportLoseNothing) {
   EXPECT_LT(fs::file_size(scratch_ / "all.jsonl.zst"), fs::file_size(scratch_ / "all.jsonl"));
   const Outcome some = Run({"export", "nodes"});
   EXPECT_EQ(std::count(some.out.begin(), some.out.end(), '\n'), 3) << some.out;
+}
+
+TEST_F(CommandsTest, AnExportGoesWhereItIsTold) {
+  const std::string real = scratch_ / "real.jsonl.zst", link = scratch_ / "link.jsonl.zst";
+  std::ofstream(real) << "old";
+  fs::create_symlink(real, link);
+  ASSERT_EQ(Run({"export", "-f", link}).exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_GT(fs::file_size(real), 100U);
+  ASSERT_EQ(Run({"export", "-f", "/dev/null"}).exit_code, 0);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  const Outcome full = Run({"export", "-f", "/dev/full"});
+  EXPECT_EQ(full.exit_code, 3);
+  EXPECT_NE(full.err.find("No space left"), std::string::npos) << full.err;
+
+  // A flipped bit and a lost end are noticed, wherever they are.
+  const std::string copy = scratch_ / "copy";
+  {
+    std::fstream file(real, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(50);
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(50);
+    file.put(byte);
+  }
+  EXPECT_EQ(RunLarder({"import", "-f", real, "--store", copy}).exit_code, 2);
+  ASSERT_EQ(Run({"export", "-f", real}).exit_code, 0);
+  fs::resize_file(real, fs::file_size(real) - 1);
+  const Outcome cut = RunLarder({"import", "-f", real, "--store", copy});
+  EXPECT_EQ(cut.exit_code, 2);
+  EXPECT_NE(cut.err.find("cut off"), std::string::npos) << cut.err;
+}
+
+TEST_F(CommandsTest, AnAnswerThatCannotBeWrittenIsAnError) {
+  const Outcome full = RunLarder({"-c", "'" + std::string(LARDER_COMMAND) +
+                                            "' get pods -A --store '" + Path() + "' >/dev/full"},
+                                 {.program = "/bin/sh"});
+  EXPECT_EQ(full.exit_code, 3);
+  EXPECT_NE(full.err.find("No space left"), std::string::npos) << full.err;
 }
 
 TEST_F(CommandsTest, AnImportMakesACollectionWhatTheFileSays) {

@@ -152,7 +152,7 @@ TEST_F(GetTest, WatchShowsWhatTheOwnerCommits) {
 
 TEST_F(GetTest, BadInputIsOneClearSentence) {
   const Outcome missing = RunLarder({"get", "pods", "--store", scratch_ / "nothing", "-A"});
-  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_EQ(missing.exit_code, 3);
   EXPECT_NE(missing.err.find("no store at"), std::string::npos) << missing.err;
   const Outcome selector = Run({"get", "pods", "-l", "a=b=c"});
   EXPECT_EQ(selector.exit_code, 2);

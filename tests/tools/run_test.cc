@@ -3,6 +3,7 @@
 #include <httplib.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -32,8 +33,7 @@ class RunTest : public ::testing::Test {
 
 TEST_F(RunTest, FillsAStoreAndResumes) {
   const std::vector<std::string> words = {"run",
-                                          "pods",
-                                          "ns",
+                                          "pods,ns",
                                           "--store",
                                           Path(),
                                           "--server",
@@ -102,6 +102,16 @@ TEST_F(RunTest, BadInputIsOneClearSentence) {
   const Outcome server =
       RunLarder({"run", "pods", "--store", Path(), "--server", "http://127.0.0.1:1"});
   EXPECT_EQ(server.exit_code, 3) << server.err;
+  const Outcome memory = RunLarder(
+      {"run", "pods", "--store", Path(), "--server", simulator_->Url(), "--memory-limit", "10"});
+  EXPECT_EQ(memory.exit_code, 2) << memory.err;
+  EXPECT_NE(memory.err.find("16 MiB"), std::string::npos) << memory.err;
+  EXPECT_FALSE(std::filesystem::exists(Path())) << "what was misspelt leaves nothing behind";
+  const Outcome refused =
+      RunLarder({"run", "pods", "--store", Path(), "--server", simulator_->Url(), "--until-synced",
+                 "--field-selector", "spec.colour=red"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("spec.colour"), std::string::npos) << refused.err;
 }
 
 TEST(DoctorTest, ReportsOnAStoreAlone) {

@@ -5,8 +5,10 @@
 
 #include <filesystem>
 
+#include "storage/maintenance.h"
 #include "storage/measure.h"
 #include "tests/storage/support.h"
+#include "tuning/churn.h"
 #include "tuning/content.h"
 #include "tuning/prepare.h"
 #include "tuning/source.h"
@@ -130,6 +132,25 @@ TEST(ModelOf, ReadsSizesAndRatesFromTheObjects) {
   const TempDir empty;
   EXPECT_EQ(CodeOf(ModelOf(*Must(Store::Open({.path = empty.path()})))),
             ErrorCode::kInvalidArgument);
+}
+
+// A hundred objects of one second, ten of which were updated in the ten minutes behind it.
+TEST(ModelOf, DoesNotTakeTheFillingOfAnEmptyClusterForChurn) {
+  const TempDir dir;
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  const CollectionId maps = Must(store->OpenCollection(larder::testing::SpecOf("configmaps"))).id;
+  std::vector<ObjectPtr> objects;
+  for (int i = 0; i < 100; ++i) {
+    objects.push_back(Must(Object::Parse(fmt::format(
+        R"({{"kind":"ConfigMap","metadata":{{"name":"a{}","namespace":"n","uid":"u{}","resourceVersion":"1",)"
+        R"("creationTimestamp":"2026-01-01T00:00:00Z","managedFields":[{{"time":"2026-01-01T00:{:02}:00Z"}}]}}}})",
+        i, i, i < 10 ? i + 1 : 0))));
+  }
+  larder::testing::PutAll(*store, maps, objects);
+  const auto churn = Must(EstimateChurn(*store, Must(GetStats(*store)).collections));
+  EXPECT_GT(churn.at(maps).updates, 5.0 / 600);
+  EXPECT_LT(churn.at(maps).updates, 20.0 / 600);
+  EXPECT_EQ(churn.at(maps).creates, 0);
 }
 
 }  // namespace
