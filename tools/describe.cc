@@ -205,6 +205,7 @@ Result<int> Run(const DescribeArguments& arguments) {
     }
   }
   Stdout().Flush();
+  if (first) SayNothingFound(arguments.all_namespaces ? "" : arguments.ns);
   return kOk;
 }
 

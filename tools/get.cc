@@ -247,13 +247,11 @@ class Get {
     }
     if (!missing_.empty()) return kBadResult;
     if (printed_ == 0 && !arguments_.ignore_not_found && IsForPeople()) {
-      // kubectl's words, its full stop included.
       const bool all = arguments_.all_namespaces ||
                        std::none_of(parts_.begin(), parts_.end(), [](const Part& part) {
                          return part.resource.resource.namespaced;
                        });
-      std::fprintf(stderr, "No resources found%s\n",
-                   all ? "" : fmt::format(" in {} namespace.", arguments_.ns).c_str());
+      SayNothingFound(all ? "" : arguments_.ns);
     }
     return kOk;
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/process.h"
+#include "client/config.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/parse_error.h"
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
       "larder keeps a Kubernetes controller's informer cache and work queue on disk,\n"
       "so that a restart goes on where it stopped.",
       "larder"};
+  app.set_version_flag("--version", larder::DefaultUserAgent());
   app.require_subcommand(1);
   app.fallthrough(false);
   std::string log_level = "warn";

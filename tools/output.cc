@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -77,6 +78,12 @@ std::string Paint(std::string_view text, Colour colour, bool on) {
       break;
   }
   return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+void SayNothingFound(std::string_view ns) {
+  // Its full stop included.
+  const std::string where = ns.empty() ? "" : fmt::format(" in {} namespace.", ns);
+  std::fprintf(stderr, "No resources found%s\n", where.c_str());
 }
 
 std::string OneLine(std::string_view json) {

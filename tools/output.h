@@ -53,6 +53,9 @@ int TerminalWidth(int fd);
 enum class Colour { kRed, kGreen, kYellow, kBold, kDim };
 std::string Paint(std::string_view text, Colour colour, bool on);
 
+// In kubectl's words, on stderr. An empty namespace: all of them.
+void SayNothingFound(std::string_view ns);
+
 // A JSON document without line ends, which can only be white space in it.
 std::string OneLine(std::string_view json);
 

@@ -95,6 +95,7 @@ Result<int> Run(const TreeArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(*store));
   Tree tree(*store, catalog);
   LARDER_RETURN_IF_ERROR(tree.Load(arguments.all_namespaces ? "" : arguments.ns));
+  bool any = false;
   for (const NamedObject& word : words) {
     LARDER_ASSIGN_OR_RETURN(const auto resources, catalog.Resolve(word.resource));
     for (const StoredResource& resource : resources) {
@@ -104,17 +105,19 @@ Result<int> Run(const TreeArguments& arguments) {
         LARDER_ASSIGN_OR_RETURN(const ObjectPtr object,
                                 GetObject(*store, resource, {ns, word.name}));
         tree.Print({known, object}, false);
+        any = true;
         continue;
       }
       Query query;
       query.ns = arguments.all_namespaces ? "" : ns;
       LARDER_RETURN_IF_ERROR(ForEachObject(*store, resource, query, [&](const ObjectPtr& object) {
         tree.Print({known, object}, arguments.all_namespaces);
-        return true;
+        return any = true;
       }));
     }
   }
-  tree.Flush(Stdout());
+  if (any) tree.Flush(Stdout());
+  if (!any) SayNothingFound(arguments.all_namespaces ? "" : arguments.ns);
   Stdout().Flush();
   return kOk;
 }

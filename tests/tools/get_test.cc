@@ -150,6 +150,16 @@ TEST_F(GetTest, WatchShowsWhatTheOwnerCommits) {
   EXPECT_NE(watch.out.find("new-0"), std::string::npos) << watch.out;
 }
 
+TEST_F(GetTest, NothingFoundIsSaid) {
+  for (const char* command : {"get", "describe", "tree"}) {
+    const Outcome outcome = Run({command, "pods", "-n", "empty"});
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_EQ(outcome.out, "") << command;
+    EXPECT_EQ(outcome.err, "No resources found in empty namespace.\n") << command;
+  }
+  EXPECT_EQ(RunLarder({"--version"}).out, RunLarder({"version"}).out);
+}
+
 TEST_F(GetTest, BadInputIsOneClearSentence) {
   const Outcome missing = RunLarder({"get", "pods", "--store", scratch_ / "nothing", "-A"});
   EXPECT_EQ(missing.exit_code, 3);
@@ -177,6 +187,7 @@ TEST_F(GetTest, BadInputIsOneClearSentence) {
 TEST_F(GetTest, WrongCommandLinesAreNamed) {
   for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"frobnicate"}, "unknown command \"frobnicate\" for \"larder\""},
+           {{"gett"}, "did you mean get?"},
            {{"queue", "lost"}, "unknown command \"lost\" for \"larder queue\""},
            {{"get", "pods", "--frob", "1", "--store", Path()},
             "unknown flag: --frob; see: larder get"},

@@ -87,10 +87,11 @@ void Files(const StoreStats& stats, DoctorReport& report) {
     for (const FamilyStats::Level& level : family.levels) {
       if (level.level == 0) level0 = level.files;
     }
-    table.rows.push_back({family.name, HumanCount(family.estimated_rows),
-                          std::to_string(family.files), HumanBytes(family.table_bytes),
-                          std::to_string(level0), fmt::format("{:.1f}", family.space_amplification),
-                          HumanBytes(family.pending_compaction_bytes)});
+    table.rows.push_back(
+        {family.name, HumanCount(family.estimated_rows), std::to_string(family.files),
+         HumanBytes(family.table_bytes), std::to_string(level0),
+         family.space_amplification == 0 ? "-" : fmt::format("{:.1f}", family.space_amplification),
+         HumanBytes(family.pending_compaction_bytes)});
     if (level0 >= 12) {
       report.findings.push_back({Severity::kWarning, "disk",
                                  family.name + ": compaction does not keep up",
