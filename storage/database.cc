@@ -234,6 +234,9 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     db_options.create_if_missing = false;
     db_options.create_missing_column_families = false;
     db_options.sst_file_manager.reset();
+    // Read-only, RocksDB 7.8 starts no thread that would do this work later, and asserts that it
+    // did.
+    db_options.avoid_unnecessary_blocking_io = false;
   }
   if (mode == Mode::kReader) {
     LARDER_RETURN_IF_ERROR(database->OpenReader(options, db_options, families));

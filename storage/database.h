@@ -35,7 +35,8 @@ class Database {
   enum class Mode {
     kOwner,   // the one process that writes
     kReader,  // a secondary beside a live owner
-    kFrozen,  // reads what is there and writes nothing, not even a log: for a full disk
+    kFrozen,  // reads what is there and writes nothing: for a full disk, and where there is no
+              // owner
   };
 
   // `env` null means the default one; `filter` may be null and must outlive the database.

@@ -355,7 +355,7 @@ Result<RepairReport> Repair(const StoreOptions& options) {
   report.damaged_files = fmt::format("{}/damaged-{}", options.path, now.count());
   LARDER_ASSIGN_OR_RETURN(const bool readable, Wreck::MakeReadable(options.path));
   LARDER_RETURN_IF_ERROR(ReplaceStore(
-      options,
+      options, "repair",
       [&](const std::string& incoming) -> Result<void> {
         LARDER_ASSIGN_OR_RETURN(const auto wreck, Wreck::Open(options.path));
         StoreOptions target = options;

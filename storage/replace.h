@@ -17,9 +17,10 @@ namespace larder {
 std::string IncomingPath(const std::string& store_path);
 
 // Holds the store's lock meanwhile; kLocked where a process owns it. `make` fills the incoming
-// directory, which is empty and private; it is not called when an earlier call had come that far.
-// The old files go to `keep_old` (a directory within the store's) or, where that is empty, away.
-Result<void> ReplaceStore(const StoreOptions& options,
+// directory, which is empty and private; it is not called when an earlier call for the same `what`
+// had come that far. The old files go to `keep_old` (a directory within the store's) or, where that
+// is empty, away; files that are no store's stay, and a directory with nothing else is refused.
+Result<void> ReplaceStore(const StoreOptions& options, const std::string& what,
                           const std::function<Result<void>(const std::string& incoming)>& make,
                           const std::string& keep_old = {});
 

@@ -80,9 +80,14 @@ using BackupEnginePtr = std::unique_ptr<rocksdb::BackupEngine>;
 
 Result<BackupEnginePtr> OpenBackups(const std::string& path, bool create) {
   std::error_code error;
-  if (!fs::exists(path, error)) {
+  if (!fs::exists(path + "/meta", error)) {  // RocksDB would make it, wherever that is
     if (!create) return MakeError(ErrorCode::kNotFound, "no backups at {}", path);
-    LARDER_RETURN_IF_ERROR(MakePrivateDirectory(path));
+    if (!fs::exists(path, error)) {
+      LARDER_RETURN_IF_ERROR(MakePrivateDirectory(path));
+    } else if (!fs::is_empty(path, error)) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "{} is not empty and holds no backups; name a new directory", path);
+    }
   }
   LARDER_RETURN_IF_ERROR(CheckPermissions(path, create));
   rocksdb::BackupEngineOptions options(path);
@@ -93,6 +98,21 @@ Result<BackupEnginePtr> OpenBackups(const std::string& path, bool create) {
     return tl::unexpected(FromRocks(status, fmt::format("opening the backups at {}", path)));
   }
   return BackupEnginePtr(raw);
+}
+
+// Backups within the store would go with it, and the other way round.
+Result<void> CheckApart(const std::string& store_path, const std::string& backup_path) {
+  std::error_code error;
+  const fs::path store = fs::weakly_canonical(store_path, error);
+  const fs::path backups = fs::weakly_canonical(backup_path, error);
+  const auto within = [](const fs::path& inner, const fs::path& outer) {
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
+           outer.end();
+  };
+  if (!within(store, backups) && !within(backups, store)) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "the backups at {} and the store {} must not lie within each other", backup_path,
+                   store_path);
 }
 
 BackupInfo Describe(const rocksdb::BackupInfo& info) {
@@ -157,7 +177,7 @@ Result<void> RemoveSnapshot(const std::string& store_path, const std::string& na
 
 Result<void> RestoreSnapshot(const StoreOptions& options, const std::string& name) {
   LARDER_ASSIGN_OR_RETURN(const std::string path, ExistingSnapshot(options.path, name));
-  return ReplaceStore(options,
+  return ReplaceStore(options, "snapshot " + name,
                       [&](const std::string& incoming) { return LinkFiles(path, incoming); });
 }
 
@@ -166,6 +186,11 @@ Result<BackupInfo> CreateBackup(Store& store, const std::string& backup_path) {
   LARDER_RETURN_IF_ERROR(RequireOnDisk(impl));
   const auto database = impl.database();
   if (!database) return tl::unexpected(impl.Unavailable());
+  // A copy of what is damaged would be in the way of good ones.
+  if (const auto sound = (*database)->VerifyChecksum(); !sound.ok()) {
+    return tl::unexpected(FromRocks(
+        sound, fmt::format("the store {} is damaged, no backup is made of it", impl.options.path)));
+  }
   LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, true));
   rocksdb::CreateBackupOptions how;
   how.flush_before_backup = true;
@@ -206,8 +231,10 @@ Result<void> VerifyBackup(const std::string& backup_path, uint32_t id) {
 
 Result<void> RestoreBackup(const StoreOptions& options, const std::string& backup_path,
                            uint32_t id) {
+  LARDER_RETURN_IF_ERROR(CheckApart(options.path, backup_path));
   LARDER_ASSIGN_OR_RETURN(const BackupEnginePtr engine, OpenBackups(backup_path, false));
-  return ReplaceStore(options, [&](const std::string& incoming) -> Result<void> {
+  const std::string what = fmt::format("backup {} of {}", id, fs::absolute(backup_path).string());
+  return ReplaceStore(options, what, [&](const std::string& incoming) -> Result<void> {
     const auto status = id == 0 ? engine->RestoreDBFromLatestBackup(incoming, incoming)
                                 : engine->RestoreDBFromBackup(id, incoming, incoming);
     if (!status.ok()) {

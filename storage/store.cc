@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/notes.h"
 #include "storage/records.h"
@@ -44,10 +45,20 @@ Result<std::unique_ptr<Store>> OpenStoreOnEnv(const StoreOptions& options, rocks
   return Store::OpenOn(options, env);
 }
 
-Result<std::unique_ptr<Store>> Store::OpenReadOnly(const StoreOptions& options) {
-  auto impl = std::make_unique<Impl>(options, Database::Mode::kReader, nullptr);
-  LARDER_RETURN_IF_ERROR(impl->Open());
-  return std::unique_ptr<Store>(new Store(std::move(impl)));
+Result<std::unique_ptr<Store>> Store::OpenReadOnly(const StoreOptions& options, Reading reading) {
+  using Mode = Database::Mode;
+  const auto open = [&](Mode mode) -> Result<std::unique_ptr<Store>> {
+    auto impl = std::make_unique<Impl>(options, mode, nullptr);
+    LARDER_RETURN_IF_ERROR(impl->Open());
+    return std::unique_ptr<Store>(new Store(std::move(impl)));
+  };
+  // RocksDB's secondary takes files that are missing for ones that the owner has replaced.
+  if (LockOwner(options.path) == 0) {
+    auto store = open(Mode::kFrozen);
+    const bool owned_by_now = !store && LockOwner(options.path) != 0;
+    if (!owned_by_now && (!store || reading == Reading::kOnce)) return store;
+  }
+  return open(Mode::kReader);
 }
 
 const StoreOptions& Store::options() const { return impl_->options; }

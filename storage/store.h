@@ -149,7 +149,11 @@ class Store {
  public:
   static Result<std::unique_ptr<Store>> Open(const StoreOptions& options);
   // Reads a store that another process may own, without disturbing it. CatchUp() moves it forward.
-  static Result<std::unique_ptr<Store>> OpenReadOnly(const StoreOptions& options);
+  // A store that nobody owns is held to the same checks as by an owner: a file that is damaged or
+  // missing is an error, not a store with less in it.
+  enum class Reading { kOnce, kFollowing };  // CatchUp() is for the second
+  static Result<std::unique_ptr<Store>> OpenReadOnly(const StoreOptions& options,
+                                                     Reading reading = Reading::kOnce);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;

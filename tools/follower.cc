@@ -85,7 +85,7 @@ Result<std::vector<KeyDifference>> CompareHeads(const Store& first, CollectionId
 Result<std::unique_ptr<StoreFollower>> StoreFollower::Open(const StoreArguments& arguments) {
   std::unique_ptr<StoreFollower> follower(new StoreFollower());
   for (Side& side : follower->sides_) {
-    LARDER_ASSIGN_OR_RETURN(side.store, OpenReader(arguments));
+    LARDER_ASSIGN_OR_RETURN(side.store, OpenReader(arguments, Store::Reading::kFollowing));
   }
   return follower;
 }

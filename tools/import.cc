@@ -2,8 +2,12 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <vector>
 
 #include "indexer/indexer.h"
+#include "informer/durable_names.h"
+#include "storage/notes.h"
 #include "tools/command.h"
 #include "tools/export_file.h"
 #include "tools/progress.h"
@@ -61,9 +65,18 @@ class Import {
     if (indexer_) return Bad("a collection begins before the one before it ended");
     LARDER_ASSIGN_OR_RETURN(info_, CollectionFromJson(json));
     LARDER_ASSIGN_OR_RETURN(indexer_, Indexer::Open(store_, nullptr, info_.spec, {}));
-    objects_ = 0;
+    objects_ = bytes_ = 0;
+    seen_.clear();
     ++collections_;
-    return {};
+    // From here until its end it is neither what it was nor what it is to be: who starts on it
+    // lists. And handlers with durable names, which hear nothing of this, are to be told
+    // everything.
+    DurableNames names(store_, indexer_->collection().id);
+    LARDER_RETURN_IF_ERROR(names.Load());
+    for (const std::string& name : names.All()) LARDER_RETURN_IF_ERROR(names.Forget(name));
+    writer_ = indexer_->BeginWrite();
+    writer_->SetCursor({});
+    return Commit();
   }
 
   Result<void> TakeObject(const std::string& line) {
@@ -73,7 +86,9 @@ class Import {
     LARDER_ASSIGN_OR_RETURN(const auto prepared, indexer_->Prepare(**object));
     if (!writer_) writer_ = indexer_->BeginWrite();
     LARDER_RETURN_IF_ERROR(writer_->Upsert(*object, prepared, Indexer::Writer::Expect::kAny));
+    seen_.insert(prepared.encoded.key.ToString());
     ++objects_;
+    bytes_ += (*object)->json().size();
     progress_.Update(++total_);
     return ++in_batch_ < kBatch ? Result<void>() : Commit();
   }
@@ -84,6 +99,7 @@ class Import {
       return Bad(
           fmt::format("the collection should have {} objects, but has {}", count.dump(), objects_));
     }
+    LARDER_RETURN_IF_ERROR(Sweep());
     if (!writer_) writer_ = indexer_->BeginWrite();
     // Complete only now: a half import must not look like a whole one.
     Cursor cursor = info_.cursor;
@@ -92,8 +108,28 @@ class Import {
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
     writer_->SetCursor(cursor);
+    writer_->transaction().PutNote(SizeNote(indexer_->collection().id),
+                                   fmt::format("{} {}", objects_, bytes_));
     LARDER_RETURN_IF_ERROR(Commit());
     indexer_.reset();
+    return {};
+  }
+
+  // What was there before and is not in the file.
+  Result<void> Sweep() {
+    LARDER_RETURN_IF_ERROR(Commit());
+    std::vector<ObjectKey> gone;
+    LARDER_RETURN_IF_ERROR(store_->ScanHeads(indexer_->collection().id, {},
+                                             [&](const ObjectKey& key, const ObjectHead&) {
+                                               if (seen_.count(key.ToString()) == 0)
+                                                 gone.push_back(key);
+                                               return true;
+                                             }));
+    for (const ObjectKey& key : gone) {
+      if (!writer_) writer_ = indexer_->BeginWrite();
+      LARDER_RETURN_IF_ERROR(writer_->Delete(key, {}, {}));
+      if (++in_batch_ == kBatch) LARDER_RETURN_IF_ERROR(Commit());
+    }
     return {};
   }
 
@@ -112,7 +148,8 @@ class Import {
   CollectionInfo info_;
   std::unique_ptr<Indexer> indexer_;
   std::unique_ptr<Indexer::Writer> writer_;
-  uint64_t line_number_ = 0, objects_ = 0, total_ = 0;
+  std::unordered_set<std::string> seen_;  // keys of this collection
+  uint64_t line_number_ = 0, objects_ = 0, bytes_ = 0, total_ = 0;
   size_t in_batch_ = 0, collections_ = 0;
 };
 

@@ -36,6 +36,7 @@ struct RunArguments {
 };
 
 constexpr std::chrono::seconds kEvery{1};
+constexpr std::chrono::milliseconds kQuiet{500};
 
 // "pods:node=spec.nodeName" or "pods:label=app".
 struct IndexRequest {
@@ -65,15 +66,17 @@ class StatusLine {
     if (width_ > 0) std::fprintf(stderr, "\r\033[K");
   }
 
-  // True when everything is synced.
+  // True when everything is synced, and what resumed has caught up.
   bool Show() {
     std::string line;
-    uint64_t changes = 0;
-    bool all = true;
+    uint64_t changes = 0, heard = 0;
+    bool all = true, resumed = false;
     for (const FactoryInformerStatus& entry : factory_.Status()) {
       const CollectionSyncStats& sync = entry.status.sync;
       changes += sync.added + sync.updated + sync.deleted;
       all = all && entry.status.synced;
+      resumed = resumed || entry.status.reflector.lists == 0;
+      heard += entry.status.reflector.objects;
       line += fmt::format("{}{} {} {}", line.empty() ? "" : " | ", entry.collection,
                           HumanCount(sync.objects),
                           entry.status.synced ? "synced" : ToString(entry.status.reflector.state));
@@ -89,7 +92,12 @@ class StatusLine {
     first_ = false;
     synced_ = all;
     changes_ = changes;
-    return all;
+    // A watch that resumes tells first what happened meanwhile, without a pause. That this is over
+    // shows in nothing but its silence.
+    const Clock::Steady now = RealClock()->Now();
+    if (heard != heard_) heard_at_ = now;
+    heard_ = heard;
+    return all && (!resumed || now - heard_at_ >= kQuiet);
   }
 
  private:
@@ -98,6 +106,8 @@ class StatusLine {
   bool first_ = true;
   bool synced_ = false;
   uint64_t changes_ = 0;
+  uint64_t heard_ = 0;
+  Clock::Steady heard_at_ = RealClock()->Now();
 };
 
 Result<void> AddInformers(SharedInformerFactory& factory, const RunArguments& arguments,
@@ -227,7 +237,7 @@ void AddRun(CLI::App& app, Context& context) {
           "to the store")
       ->type_name("FILE");
   command->add_flag("--until-synced", arguments->until_synced,
-                    "End as soon as everything is stored");
+                    "End as soon as everything is stored, what happened since the last run too");
   command->callback(
       [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
 }

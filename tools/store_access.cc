@@ -28,8 +28,10 @@ Error ExplainStoreError(const Error& error, const StoreArguments& arguments,
                         std::string_view what) {
   Error out = error;
   if (error.code == ErrorCode::kCorruption) {
-    out.message = fmt::format("store {} is damaged ({}); look with: larder verify --store {}",
-                              arguments.path, error.message, arguments.path);
+    out.message = fmt::format(
+        "store {} is damaged ({}); save what can be saved with: larder verify --repair "
+        "--store {}",
+        arguments.path, error.message, arguments.path);
   } else if (error.code == ErrorCode::kLocked) {
     out.message = fmt::format("{} needs the store to itself, but {}", what, error.message);
     // What storage advises is said once, below.
@@ -42,8 +44,8 @@ Error ExplainStoreError(const Error& error, const StoreArguments& arguments,
   return out;
 }
 
-Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments) {
-  auto store = Store::OpenReadOnly(arguments.Options());
+Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments, Store::Reading reading) {
+  auto store = Store::OpenReadOnly(arguments.Options(), reading);
   if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments, "reading"));
   return store;
 }

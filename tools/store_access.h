@@ -29,7 +29,8 @@ struct StoreArguments {
 void AddStoreOptions(CLI::App* command, StoreArguments& arguments);
 
 // Does not disturb a process that owns the store.
-Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments);
+Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments,
+                                          Store::Reading reading = Store::Reading::kOnce);
 // `what` says what needs the store to itself: "compacting". Fails with kLocked while a process owns
 // it.
 Result<std::unique_ptr<Store>> OpenOwner(const StoreArguments& arguments, std::string_view what);

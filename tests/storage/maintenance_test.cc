@@ -158,7 +158,10 @@ TEST_F(MaintenanceTest, ARestoreThatWasCutOffIsFinishedByDoingItAgain) {
   store_.reset();
   // As a process leaves it that died while moving files: no CURRENT, a complete incoming directory.
   fs::copy(dir_.path() + "/snapshots/s", dir_.path() + "/incoming");
-  std::ofstream(dir_.path() + "/incoming/COMPLETE").flush();
+  std::ofstream(dir_.path() + "/incoming/COMPLETE") << "snapshot s";
+  fs::remove_all(dir_.path() + "/snapshots/s");  // it is not needed a second time
+  fs::create_directory(dir_.path() + "/snapshots/s");
+  std::ofstream(dir_.path() + "/snapshots/s/CURRENT").flush();
   fs::permissions(dir_.path() + "/incoming", fs::perms::owner_all);
   fs::remove(dir_.path() + "/CURRENT");
   EXPECT_EQ(CodeOf(Store::Open(Options())), ErrorCode::kInvalidArgument) << "never a half";
@@ -166,6 +169,74 @@ TEST_F(MaintenanceTest, ARestoreThatWasCutOffIsFinishedByDoingItAgain) {
   Open();
   EXPECT_EQ(Count(), 20U);
   EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+}
+
+TEST_F(MaintenanceTest, ARestoreDoesNotGoOnWithWhatAnotherOneLeft) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "first"));
+  Put(20, 40);
+  (void)Must(CreateSnapshot(*store_, "second"));
+  store_.reset();
+  fs::copy(dir_.path() + "/snapshots/first", dir_.path() + "/incoming");
+  std::ofstream(dir_.path() + "/incoming/COMPLETE") << "snapshot first";
+  Must(RestoreSnapshot(Options(), "second"));
+  Open();
+  EXPECT_EQ(Count(), 40U);
+}
+
+TEST_F(MaintenanceTest, ARestoreRemovesOnlyWhatBelongsToTheStore) {
+  const std::string backups = dir_.path("backups"), home = dir_.path("home");
+  Put(0, 20);
+  (void)Must(CreateBackup(*store_, backups));
+  std::ofstream(dir_.path() + "/notes.txt") << "mine";
+  fs::create_directory(home);
+  fs::permissions(home, fs::perms::owner_all);
+  std::ofstream(home + "/notes.txt") << "mine";
+  store_.reset();
+  Must(RestoreBackup(Options(), backups));
+  EXPECT_TRUE(fs::exists(dir_.path() + "/notes.txt"));
+  EXPECT_EQ(CodeOf(RestoreBackup({.path = home}, backups)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(std::distance(fs::directory_iterator(home), {}), 1) << "untouched";
+}
+
+TEST_F(MaintenanceTest, ARestoreThatFailsLeavesTheStoreAndNothingElse) {
+  const std::string backups = dir_.path("backups");
+  Put(0, 20);
+  (void)Must(CreateBackup(*store_, backups));
+  Put(20, 40);
+  store_.reset();
+  for (const auto& entry : fs::directory_iterator(backups + "/shared_checksum")) {
+    fs::resize_file(entry.path(), 10);
+  }
+  EXPECT_EQ(CodeOf(RestoreBackup(Options(), backups)), ErrorCode::kCorruption);
+  EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+  Open();
+  EXPECT_EQ(Count(), 40U);
+}
+
+TEST_F(MaintenanceTest, BackupsHaveADirectoryOfTheirOwn) {
+  Put(0, 20);
+  fs::create_directory(dir_.path("home"));
+  std::ofstream(dir_.path("home") + "/notes.txt") << "mine";
+  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path("home"))), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path())), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path() + "/backups")), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(ListBackups(dir_.path("home"))), ErrorCode::kNotFound);
+  EXPECT_FALSE(fs::exists(dir_.path("home") + "/meta"));
+}
+
+TEST_F(MaintenanceTest, OfADamagedStoreNoBackupIsMade) {
+  Put(0, 200);
+  Must(Compact(*store_));
+  (void)Must(CreateBackup(*store_, dir_.path("backups")));
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    if (entry.path().extension() != ".sst") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    file.put('!');
+  }
+  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path("backups"))), ErrorCode::kCorruption);
+  EXPECT_EQ(Must(ListBackups(dir_.path("backups"))).size(), 1U);
 }
 
 TEST_F(MaintenanceTest, BackupsAreMadeVerifiedRestoredAndPurged) {

@@ -1,6 +1,7 @@
 // Reading a store that another process owns.
 #include <gtest/gtest.h>
 
+#include "storage/maintenance.h"
 #include "storage/store.h"
 #include "tests/storage/support.h"
 
@@ -62,6 +63,23 @@ TEST(StoreReader, ReadsAStoreThatNobodyOwns) {
   }
   const auto reader = Must(Store::OpenReadOnly({.path = dir.path()}));
   EXPECT_EQ(Must(reader->Get(pods.id, PodKey(1)))->json(), Pod(1)->json());
+}
+
+TEST(StoreReader, OfAStoreThatNobodyOwnsAMissingTableIsAnError) {
+  const testing::TempDir dir;
+  {
+    const auto owner = Must(Store::Open({.path = dir.path()}));
+    const CollectionInfo pods = Must(owner->OpenCollection(SpecOf("pods")));
+    testing::PutAll(*owner, pods.id, {Pod(1)});
+    Must(Compact(*owner));
+    testing::PutAll(*owner, pods.id, {Pod(2)});
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {
+    if (entry.path().extension() == ".sst") std::filesystem::remove(entry.path());
+  }
+  for (const auto reading : {Store::Reading::kOnce, Store::Reading::kFollowing}) {
+    EXPECT_EQ(CodeOf(Store::OpenReadOnly({.path = dir.path()}, reading)), ErrorCode::kCorruption);
+  }
 }
 
 TEST(StoreReader, CannotWrite) {

@@ -243,6 +243,48 @@ TEST_F(CommandsTest, ExportAndImportLoseNothing) {
   EXPECT_EQ(std::count(some.out.begin(), some.out.end(), '\n'), 3) << some.out;
 }
 
+TEST_F(CommandsTest, AnImportMakesACollectionWhatTheFileSays) {
+  const std::string path = scratch_ / "all.jsonl", old = scratch_ / "old";
+  ASSERT_EQ(Run({"export", "-f", path}).exit_code, 0);
+  ASSERT_EQ(RunLarder({"import", "-f", path, "--store", old}).exit_code, 0);
+  {
+    const auto store = Store::Open({.path = old});
+    PutPod(**store, "extra-0", "Running", "20");
+  }
+  ASSERT_EQ(RunLarder({"diff", Path(), old}).exit_code, 1);
+  const Outcome again = RunLarder({"import", "-f", path, "--store", old});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(RunLarder({"diff", Path(), old}).exit_code, 0);
+  EXPECT_EQ(RunLarder({"verify", "--store", old}).exit_code, 0);
+}
+
+TEST_F(CommandsTest, AnImportThatWasCutOffLeavesACollectionThatIsListedAnew) {
+  const Outcome pods = Run({"export", "pods"});
+  const size_t last = pods.out.rfind('\n', pods.out.size() - 2);
+  ASSERT_EQ(Run({"import"}).exit_code, 0) << "nothing to import";
+  const Outcome cut =
+      RunLarder({"import", "--store", Path()}, {.input = pods.out.substr(0, last + 1)});
+  EXPECT_EQ(cut.exit_code, 0) << cut.err;
+  for (const Json& collection : RunJson({"collections"})) {
+    if (collection["resource"] != "pods") continue;
+    EXPECT_NE(collection["state"], "synced");
+    return;
+  }
+  ADD_FAILURE() << "no pods";
+}
+
+TEST_F(CommandsTest, AMissingTableIsAnErrorAndNotAStoreWithLess) {
+  ASSERT_EQ(Run({"compact"}).exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(Path())) {
+    if (entry.path().extension() == ".sst") fs::remove(entry.path());
+  }
+  for (const char* command : {"collections", "stats", "export"}) {
+    const Outcome outcome = Run({command});
+    EXPECT_EQ(outcome.exit_code, 1) << command << outcome.out;
+    EXPECT_NE(outcome.err.find("verify --repair"), std::string::npos) << command << outcome.err;
+  }
+}
+
 TEST_F(CommandsTest, ACutExportIsNotTakenForComplete) {
   const Outcome pods = Run({"export", "pods"});
   const size_t last = pods.out.rfind('\n', pods.out.size() - 2);

@@ -56,6 +56,15 @@ TEST_F(RunTest, FillsAStoreAndResumes) {
   EXPECT_LE(simulator_->StatsOf("pods").objects, objects + 1);
 }
 
+TEST_F(RunTest, UntilSyncedBringsWhatHappenedSinceTheLastRun) {
+  const std::vector<std::string> words = {
+      "run", "pods", "--store", Path(), "--server", simulator_->Url(), "--until-synced"};
+  ASSERT_EQ(RunLarder(words).exit_code, 0);
+  simulator_->RunChurn(3'000, {});
+  ASSERT_EQ(RunLarder(words).exit_code, 0);
+  EXPECT_EQ(RunLarder({"diff", Path(), "--live", "--server", simulator_->Url()}).exit_code, 0);
+}
+
 TEST_F(RunTest, ServesMetricsAndHealthAndStopsOnSigterm) {
   Background run(
       {"run", "pods", "--store", Path(), "--server", simulator_->Url(), "--listen", "127.0.0.1:0"});
