@@ -1,6 +1,6 @@
 #include "tests/soak/controller.h"
 
-#include <fmt/format.h>
+#include <malloc.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -20,6 +20,7 @@
 
 #include "client/config.h"
 #include "informer/shared_informer.h"
+#include "storage/maintenance.h"
 
 namespace larder::soak {
 namespace {
@@ -72,7 +73,7 @@ class Controller {
     LARDER_RETURN_IF_ERROR(AddHandlers());
     InformerOptions metadata;
     metadata.resource = *LookupResource("pods");
-    metadata.ns = "default";
+    metadata.ns = options_.ns;
     metadata.metadata_only = true;
     LARDER_ASSIGN_OR_RETURN(metadata_, SharedInformer::Open(context, std::move(metadata)));
     LARDER_RETURN_IF_ERROR(metadata_->AddEventHandler(std::make_shared<AnyCall>([] {})));
@@ -89,10 +90,15 @@ class Controller {
     const InformerStatus pods = pods_->Status();
     ControllerStatus status;
     status.rows = hanging.rows;
-    status.hangs = hanging.spilling;
     status.delivered = prompt_->Stats().delivered;
     status.reconciled = reconciled_;
     status.relists = pods.reflector.relists + metadata_->Status().reflector.relists;
+    status.cached_bytes = hot_->GetStats().bytes;
+    if (const auto store = GetStats(*store_, {.count_objects = false})) {
+      status.cached_bytes += store->memory.block_cache + store->memory.memtables;
+    }
+    const struct mallinfo2 heap = ::mallinfo2();
+    status.heap_bytes = heap.uordblks + heap.hblkhd;
     if (!pods.cursor.resource_version.empty()) {
       status.version = std::stoull(pods.cursor.resource_version);
     }
@@ -170,7 +176,8 @@ class Controller {
 void WriteStatus(const std::string& path, const ControllerStatus& status) {
   const std::string part = path + ".part";
   std::ofstream(part) << status.rows << ' ' << status.delivered << ' ' << status.reconciled << ' '
-                      << status.relists << ' ' << status.version << ' ' << status.hangs << '\n';
+                      << status.relists << ' ' << status.version << ' ' << status.cached_bytes
+                      << ' ' << status.heap_bytes << '\n';
   std::error_code ignored;
   std::filesystem::rename(part, path, ignored);
 }
@@ -180,7 +187,7 @@ void WriteStatus(const std::string& path, const ControllerStatus& status) {
 ControllerStatus ReadStatus(const std::string& path) {
   ControllerStatus status;
   std::ifstream(path) >> status.rows >> status.delivered >> status.reconciled >> status.relists >>
-      status.version >> status.hangs;
+      status.version >> status.cached_bytes >> status.heap_bytes;
   return status;
 }
 
@@ -195,7 +202,7 @@ int RunController(const ControllerOptions& options) {
     std::_Exit(3);
   }
   while (!asked_to_stop && !(options.settle_at > 0 && controller.IsSettled())) {
-    std::this_thread::sleep_for(100ms);
+    std::this_thread::sleep_for(200ms);
     controller.HangAfterFirstList();
     WriteStatus(options.status_file, controller.Status());
   }

@@ -16,6 +16,7 @@ inline constexpr const char* kHangingHandler = "hanging";
 struct ControllerOptions {
   std::string url{};
   std::string store{};
+  std::string ns{};  // whose pods' metadata the second informer has
   std::string status_file{};
   std::string log{};
   // The handler hangs in its first call. Otherwise it hears the first list and hangs then, so that
@@ -33,7 +34,9 @@ struct ControllerStatus {
   uint64_t reconciled = 0;
   uint64_t relists = 0;
   uint64_t version = 0;  // of the pods' cursor
-  bool hangs = false;    // the handler has been called, and everything waits on disk
+  // In caches and memtables, which fill up to a bound of their own, and in the heap, they included.
+  uint64_t cached_bytes = 0;
+  uint64_t heap_bytes = 0;
 };
 ControllerStatus ReadStatus(const std::string& path);
 

@@ -43,6 +43,7 @@ int Main(int argc, char** argv) {
   CLI::App* command = app.add_subcommand("controller", "")->group("");
   command->add_option("--url", controller.url);
   command->add_option("--store", controller.store);
+  command->add_option("--namespace", controller.ns);
   command->add_option("--status", controller.status_file);
   command->add_option("--log", controller.log);
   command->add_flag("--hang-at-once", controller.hang_at_once);

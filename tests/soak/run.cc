@@ -78,18 +78,21 @@ class Soak {
       : options_(options),
         store_(options.directory + "/store"),
         status_(options.directory + "/status"),
-        random_(options.seed),
         start_(SteadyClock::now()) {
     apiserver::SimulatorOptions server;
     server.seed = options.seed;
     server.watch_window = static_cast<size_t>(std::max(10'000.0, 40 * options.rate));
+    // A stream with few changes keeps its place by bookmarks.
+    server.bookmark_interval = 5s;
     auto simulator = apiserver::Simulator::Start(server);
     if (!simulator) Die(simulator.error().ToString());
     simulator_ = *std::move(simulator);
     if (!simulator_->Load(options.objects)) Die("no pods");
+    namespace_ = ObjectKey::Parse(simulator_->Snapshot("pods").begin()->first)->ns;
     if (!options.csv.empty()) {
       csv_.open(options.csv);
-      csv_ << "seconds,life,age,rss_bytes,anonymous_bytes,disk_bytes,rows,objects,threads,files,"
+      csv_ << "seconds,life,age,rss_bytes,anonymous_bytes,cached_bytes,heap_bytes,disk_bytes,rows,"
+              "objects,threads,files,"
               "changes,behind\n";
     }
   }
@@ -136,10 +139,11 @@ class Soak {
   pid_t StartController(uint64_t settle_at) {
     std::error_code ignored;
     fs::remove(status_, ignored);
-    std::vector<std::string> command = {
-        options_.program, "controller", "--url",       simulator_->Url(),
-        "--store",        store_,       "--log",       options_.directory + "/log",
-        "--status",       status_,      "--settle-at", std::to_string(settle_at)};
+    std::vector<std::string> command = {options_.program, "controller"};
+    command.insert(command.end(), {"--url", simulator_->Url(), "--store", store_});
+    command.insert(command.end(), {"--namespace", namespace_, "--status", status_});
+    command.insert(command.end(), {"--log", options_.directory + "/log"});
+    command.insert(command.end(), {"--settle-at", std::to_string(settle_at)});
     if (life_ > 1) command.emplace_back("--hang-at-once");
     return crash::Spawn(command);
   }
@@ -160,9 +164,7 @@ class Soak {
       }
       const ControllerStatus status = ReadStatus(status_);
       if (status.relists > relists) {
-        Say(fmt::format(
-            "life {}: at {:.0f} s it listed again: its place in the history had expired", life_,
-            Seconds()));
+        Say(fmt::format("life {}: at {:.0f} s an informer listed again", life_, Seconds()));
         relists = status.relists;
       }
       Take(pid, status, std::chrono::duration<double>(SteadyClock::now() - born).count());
@@ -186,15 +188,18 @@ class Soak {
     sample.files = EntriesOf(fmt::format("/proc/{}/fd", pid));
     sample.disk_bytes = DiskUse(store_);
     sample.rows = status.rows;
+    sample.cached_bytes = status.cached_bytes;
+    sample.heap_bytes = status.heap_bytes;
     sample.objects = simulator_->Count("pods");
     sample.changes = changes_;
     const uint64_t version = simulator_->Version();
     sample.behind = version > status.version ? version - status.version : 0;
     if (csv_.is_open()) {
-      csv_ << fmt::format("{:.2f},{},{:.2f},{},{},{},{},{},{},{},{},{}\n", sample.seconds,
+      csv_ << fmt::format("{:.2f},{},{:.2f},{},{},{},{},{},{},{},{},{},{},{}\n", sample.seconds,
                           sample.life, sample.age, sample.rss_bytes, sample.anonymous_bytes,
-                          sample.disk_bytes, sample.rows, sample.objects, sample.threads,
-                          sample.files, sample.changes, sample.behind)
+                          sample.cached_bytes, sample.heap_bytes, sample.disk_bytes, sample.rows,
+                          sample.objects, sample.threads, sample.files, sample.changes,
+                          sample.behind)
            << std::flush;
     }
     samples_.push_back(sample);
@@ -325,9 +330,9 @@ class Soak {
   const RunOptions options_;
   const std::string store_;
   const std::string status_;
-  std::mt19937_64 random_;
   const SteadyClock::time_point start_;
   std::unique_ptr<apiserver::Simulator> simulator_;
+  std::string namespace_;  // one that has pods
   std::ofstream csv_;
   std::atomic<uint64_t> changes_{0};
   int life_ = 0;

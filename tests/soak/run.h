@@ -28,6 +28,8 @@ struct Sample {
   int life = 0;
   uint64_t rss_bytes = 0;
   uint64_t anonymous_bytes = 0;  // of these: not of files
+  uint64_t cached_bytes = 0;     // of these: caches and memtables, which have a bound of their own
+  uint64_t heap_bytes = 0;       // allocated and not freed, caches included
   uint64_t disk_bytes = 0;
   uint64_t rows = 0;  // that wait for the handler that hangs
   uint64_t objects = 0;
