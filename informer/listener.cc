@@ -142,11 +142,13 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
   uint64_t generation = 0;
   if (durable || spill) {
     lock.unlock();
-    LARDER_ASSIGN_OR_RETURN(const bool merged, rows_.Merge(writer, *seen, spill));
+    using Merged = PendingDeltas::Merged;
+    LARDER_ASSIGN_OR_RETURN(const Merged merged, rows_.Merge(writer, *seen, spill));
     generation = rows_.last_generation();
     lock.lock();
-    if (!merged) ++staged_rows_;
-    if (merged && spill) ++stats_.merged;
+    if (merged == Merged::kNewRow) ++staged_rows_;
+    if (merged == Merged::kTookRowAway) --staged_rows_;
+    if (merged != Merged::kNewRow && spill) ++stats_.merged;
     if (spill) ++stats_.spilled;
   }
   if (spill) {
@@ -160,7 +162,7 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
 
 void Listener::Publish(bool committed) {
   std::lock_guard lock(mutex_);
-  if (committed) row_count_ += staged_rows_;
+  if (committed) row_count_ += static_cast<size_t>(staged_rows_);  // also what is negative
   if (!committed) rows_.CommitFailed();
   staged_rows_ = 0;
   for (Pending& pending : staged_) {
@@ -384,7 +386,13 @@ Result<void> Listener::AcknowledgeDelivered() {
 
 Result<std::vector<PendingDeltas::Row>> Listener::ReadRows(const ObjectKey& after) {
   const Indexer::View view = rows_.BeginRead(*indexer_->BeginWrite());
-  return rows_.Read(view, after, kRowsPerRead);
+  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(view, after, kRowsPerRead));
+  const auto writer = indexer_->BeginWrite();
+  LARDER_ASSIGN_OR_RETURN(const bool marked, rows_.HandOut(*writer, &rows));
+  // On the disk before the handler is told: what a power loss takes back would leave it believing
+  // in an object whose delete it does not hear of. One sync for so many rows.
+  if (marked) LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kSync));
+  return rows;
 }
 
 // False: left behind.

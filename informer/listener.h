@@ -30,7 +30,7 @@
 //     until then a durable name is not known, and a restart begins the stream
 //     again.
 // So a handler that blocks stalls nobody: its buffer is bounded, and its rows
-// are bounded by the number of keys.
+// are bounded by the number of objects that it knows or that are stored.
 //  7. A thread cannot be ended from outside. When a handler does not return in
 //  time, Stop() leaves its
 //     thread behind: detached, with the listener in its hands, and without a
@@ -156,7 +156,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   std::deque<Pending> buffer_;  // guarded by mutex_, like all below
   size_t buffer_bytes_ = 0;
   std::vector<Pending> staged_;  // of the commit under way
-  size_t staged_rows_ = 0;       // rows that it makes
+  ptrdiff_t staged_rows_ = 0;    // rows that it makes, less those it takes away
   bool spilling_ = false;
   bool rows_waiting_ = false;  // there may be rows on disk to deliver
   Clock::Steady spilling_since_{};

@@ -18,6 +18,7 @@ struct Stored {
   bool in_initial_list = false;
   bool inferred = false;
   std::string known;
+  bool unheard = false;
 };
 
 std::string Encode(const Stored& row) {
@@ -28,7 +29,7 @@ std::string Encode(const Stored& row) {
                                                 row.known.size());
   fbs::FinishPendingDeltaBuffer(
       builder, fbs::CreatePendingDelta(builder, row.generation, row.kind, row.in_initial_list,
-                                       row.inferred, known));
+                                       row.inferred, known, row.unheard));
   return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
 }
 
@@ -38,7 +39,8 @@ Result<Stored> Decode(std::string_view bytes, const ObjectKey& key) {
     return MakeError(ErrorCode::kCorruption, "the pending change of {} is damaged", key.ToString());
   }
   const fbs::PendingDelta* delta = fbs::GetPendingDelta(bytes.data());
-  Stored row{delta->generation(), delta->kind(), delta->in_initial_list(), delta->inferred(), {}};
+  Stored row{delta->generation(), delta->kind(), delta->in_initial_list(), delta->inferred(), {},
+             delta->unheard()};
   if (delta->known()) {
     row.known.assign(reinterpret_cast<const char*>(delta->known()->data()), delta->known()->size());
   }
@@ -69,23 +71,28 @@ PendingDeltas::PendingDeltas(Indexer* indexer, std::string handler)
                                         std::chrono::microseconds(1))),
       handed_out_(generation_) {}
 
-Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& change,
-                                  bool only_on_disk) {
+Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
+                                                   const ObjectChange& change, bool only_on_disk) {
   const CollectionId collection = indexer_->collection().id;
   const ObjectKey key = change.current()->key();
   std::string name = key.ToString();
   const bool update = only_on_disk && change.type == ChangeType::kUpdated;
-  if (update && unread_.count(name) != 0) return true;
+  if (update && unread_.count(name) != 0) return Merged::kIntoRow;
   std::optional<Stored> before;
   LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
   if (bytes) {
     LARDER_ASSIGN_OR_RETURN(before, Decode(*bytes, key));
   }
+  if (before && before->unheard && change.type == ChangeType::kDeleted) {
+    unread_.erase(name);
+    writer.DeleteDelta(handler_, key);
+    return Merged::kTookRowAway;
+  }
   // Only rows of this object's own making: of others it does not know who has read them.
   const bool unread =
       before && before->generation > handed_out_ && before->generation <= generation_;
   if (only_on_disk && unread_.size() < kMostUnread) unread_.insert(std::move(name));
-  if (update && unread) return true;
+  if (update && unread) return Merged::kIntoRow;
   Stored row;
   row.generation = ++generation_;
   if (!only_on_disk) {
@@ -93,6 +100,7 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
     unread_.clear();
   }
   row.kind = MergedKind(before ? std::optional(before->kind) : std::nullopt, change.type);
+  row.unheard = only_on_disk && row.kind == fbs::DeltaKind_Added && (!before || before->unheard);
   row.in_initial_list = change.in_initial_list;
   row.inferred = change.inferred;
   // A delete reports the last known state; everything else starts from what the handler knew before
@@ -105,7 +113,7 @@ Result<bool> PendingDeltas::Merge(Indexer::Writer& writer, const ObjectChange& c
     row.known = std::move(before->known);
   }
   writer.PutDelta(handler_, key, Encode(row));
-  return before.has_value();
+  return before ? Merged::kIntoRow : Merged::kNewRow;
 }
 
 Indexer::View PendingDeltas::BeginRead(const Indexer::Writer&) {
@@ -126,6 +134,7 @@ Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const Indexer::View&
     Row row;
     row.key = key;
     row.generation = stored.generation;
+    row.unheard = stored.unheard;
     row.change.in_initial_list = stored.in_initial_list;
     row.change.inferred = stored.inferred;
     if (!stored.known.empty()) {
@@ -164,6 +173,25 @@ Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const Indexer::View&
       view.snapshot));
   if (!outcome) return tl::unexpected(outcome.error());
   return rows;
+}
+
+Result<bool> PendingDeltas::HandOut(Indexer::Writer& writer, std::vector<Row>* rows) const {
+  std::vector<Row> standing;
+  bool marked = false;
+  for (Row& row : *rows) {
+    if (row.unheard) {
+      LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, row.key));
+      if (!bytes) continue;
+      LARDER_ASSIGN_OR_RETURN(Stored stored, Decode(*bytes, row.key));
+      if (stored.generation != row.generation) continue;  // it is read again
+      stored.unheard = false;
+      writer.PutDelta(handler_, row.key, Encode(stored));
+      marked = true;
+    }
+    standing.push_back(std::move(row));
+  }
+  *rows = std::move(standing);
+  return marked;
 }
 
 Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer,

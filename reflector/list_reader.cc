@@ -63,6 +63,7 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
                             protobuf_ ? proto_.Next() : json_.Next());
     if (step == ListSplitter::Step::kItem) {
       waited_ = {};
+      since_item_ = 0;
       if (protobuf_) return TakeProtobuf();
       return Entry(ItemText{json_.item()});
     }
@@ -71,6 +72,10 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
       LARDER_RETURN_IF_ERROR(protobuf_ ? proto_.Finish() : json_.Finish());
       return std::nullopt;
     }
+    if (since_item_ / 2 > options_.max_event_bytes) {
+      return MakeError(ErrorCode::kProtocol, "the list has no item in {} bytes", since_item_);
+    }
+    since_item_ += piece.size();
     if (protobuf_) {
       proto_.Feed(piece);
     } else {

@@ -3,7 +3,8 @@
 //
 // Memory is bounded by one piece of the body and one item. A list that stalls (no item and less
 // than 16 KiB in list_stall_timeout) is kTimeout; the time that the caller takes between calls does
-// not count.
+// not count. One that says much and shows no item (white space without end, a packed one costs the
+// server nothing) is kProtocol.
 //
 //   auto reader = ListReader::Open(transport, request, options, clock, recorder, nullptr, stop);
 //   for (;;) {
@@ -71,6 +72,7 @@ class ListReader {
   // Since the last progress: time waited for the network, and bytes.
   Clock::Steady::duration waited_{};
   size_t trickled_ = 0;
+  size_t since_item_ = 0;  // bytes
 };
 
 }  // namespace larder

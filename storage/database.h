@@ -24,7 +24,7 @@
 namespace larder {
 
 // The format of what is stored; docs/format.md. Newer ones are refused.
-inline constexpr int kFormat = 1;
+inline constexpr int kFormat = 2;
 inline constexpr std::string_view kFormatKey = "format";
 
 // What RocksDB says, as an Error: kNoSpace, kCorruption, kNotFound, kLocked or kIo.

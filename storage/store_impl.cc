@@ -153,9 +153,7 @@ Result<void> Store::Impl::CheckFormat() {
     if (!writable()) {
       return MakeError(ErrorCode::kNotReady, "store {} is still being made", options.path);
     }
-    Transaction::Rep rep(&families_);
-    rep.Put(Family::kMeta, kFormatKey, std::to_string(kFormat));
-    return Commit(rep, Durability::kSync);
+    return WriteFormat();
   }
   int format = 0;
   std::from_chars(stored->data(), stored->data() + stored->size(), format);
@@ -169,7 +167,18 @@ Result<void> Store::Impl::CheckFormat() {
     return MakeError(ErrorCode::kCorruption, "store {} has the unreadable format \"{}\"",
                      options.path, keys::EscapePart(*stored));
   }
-  return {};
+  if (format == kFormat || !writable()) return {};
+  // From 1 to 2 no row changes: one of format 1 has no mark, and that is what it would say. The
+  // number keeps out a larder that does not know the mark and would leave it in rows that it hands
+  // out.
+  spdlog::info("store {}: format {} becomes format {}", options.path, format, kFormat);
+  return WriteFormat();
+}
+
+Result<void> Store::Impl::WriteFormat() {
+  Transaction::Rep rep(&families_);
+  rep.Put(Family::kMeta, kFormatKey, std::to_string(kFormat));
+  return Commit(rep, Durability::kSync);
 }
 
 Result<void> Store::Impl::Reload() {
@@ -311,6 +320,11 @@ void Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
 Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
   if (!writable()) {
     return MakeError(ErrorCode::kUnsupported, "store {} is open for reading only", options.path);
+  }
+  if (::getpid() != owner_) {
+    return MakeError(ErrorCode::kLocked,
+                     "store {} is owned by the process with pid {}, of which this one is a fork",
+                     options.path, owner_);
   }
   LARDER_RETURN_IF_ERROR(CheckBudget(rep));
   if (failed_.load()) LARDER_RETURN_IF_ERROR(Recover());

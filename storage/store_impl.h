@@ -5,6 +5,8 @@
 // drop.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -142,6 +144,7 @@ class Store::Impl final : public RowPolicy {
   Result<void> LoadCipher();
   Result<void> OpenDatabase();
   Result<void> CheckFormat();
+  Result<void> WriteFormat();
   Result<void> LoadDictionaries();
   Result<void> LoadCollections();
   void KeepDictionaries(Transaction::Rep& rep);
@@ -155,6 +158,7 @@ class Store::Impl final : public RowPolicy {
   void JanitorLoop(const std::stop_token& stop, const std::function<void()>& collect_garbage);
 
   const Database::Mode mode_;
+  const pid_t owner_ = ::getpid();  // a fork of it does not own the store
   rocksdb::Env* const env_;
   std::optional<Cipher> cipher_;
   FamilyHandles families_;

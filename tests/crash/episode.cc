@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -22,9 +19,8 @@
 #include "storage/maintenance.h"
 #include "tests/crash/faulty_disk.h"
 #include "tests/crash/oracle.h"
+#include "tests/crash/process.h"
 #include "tests/crash/subject.h"
-
-extern char** environ;
 
 namespace larder::crash {
 namespace {
@@ -38,33 +34,6 @@ constexpr auto kSettleTime = 60s;
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "crash: %s\n", what.c_str());
   std::_Exit(2);
-}
-
-pid_t Spawn(std::vector<std::string> arguments) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  if (::posix_spawn(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) Die("no process");
-  return pid;
-}
-
-// The exit code, minus the signal, or nullopt when it still runs at the deadline.
-std::optional<int> WaitFor(pid_t pid, std::chrono::steady_clock::time_point deadline) {
-  for (;;) {
-    int status = 0;
-    if (::waitpid(pid, &status, WNOHANG) == pid) {
-      return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    }
-    if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
-    std::this_thread::sleep_for(500us);
-  }
-}
-
-void Kill(pid_t pid) {
-  ::kill(pid, SIGKILL);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
 }
 
 class Episode {

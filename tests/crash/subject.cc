@@ -93,6 +93,9 @@ class Subject {
                                                   Is("queue-apart") ? queue_.get() : nullptr);
     HandlerOptions durable;
     durable.durable_name = kHandlerName;
+    // Every second process has a handler that falls behind at once, and takes its changes from
+    // disk.
+    if (options_.seed % 2 == 0) durable.buffer_events = 4;
     LARDER_ASSIGN_OR_RETURN(handler_, informer_->AddEventHandler(handler, durable));
     LARDER_RETURN_IF_ERROR(informer_->AddEnqueuer(
         queue_.get(), {.name = kQueueName},

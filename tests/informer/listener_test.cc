@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <future>
+
 #include "tests/informer/fixture.h"
 
 namespace larder {
@@ -89,6 +91,109 @@ TEST_F(ListenerTest, ARowThatWasNotCommittedIsWrittenByTheNextUpdate) {
   EXPECT_EQ(stored(), 1U);
   EXPECT_EQ(listener.Stats().rows, 1U);
   EXPECT_EQ(listener.Stats().merged, 1U);
+}
+
+// A durable handler, and the collection's commits as an informer makes them.
+class PendingRowsTest : public ListenerTest {
+ protected:
+  void SetUp() override {
+    ListenerTest::SetUp();
+    ASSERT_TRUE(names_->Remember("slow", 1));
+  }
+
+  // As at the start of a process. With a buffer of 0 everything spills.
+  std::shared_ptr<Listener> Restart(const std::shared_ptr<EventHandler>& handler,
+                                    size_t buffer_events = 0) {
+    HandlerOptions options;
+    options.durable_name = "slow";
+    options.buffer_events = buffer_events;
+    auto listener = std::make_shared<Listener>(indexer_.get(), names_.get(), handler, options,
+                                               "slow", RealClock());
+    EXPECT_TRUE(listener->Open(/*complete=*/true));
+    return listener;
+  }
+
+  static ObjectPtr Pod(const std::string& name) {
+    return *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{0}","namespace":"x","uid":"{0}","resourceVersion":"7"}}}})",
+        name));
+  }
+  void Add(Listener& listener, const std::string& name) {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Upsert(Pod(name), *indexer_->Prepare(*Pod(name))));
+    Commit(listener, *writer, {ChangeType::kAdded, nullptr, Pod(name), false, false});
+  }
+  void Delete(Listener& listener, const std::string& name) {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Delete(Pod(name)->key(), {}, {}));
+    Commit(listener, *writer, {ChangeType::kDeleted, Pod(name), nullptr, false, false});
+  }
+  void Commit(Listener& listener, Indexer::Writer& writer, const ObjectChange& change) {
+    ASSERT_TRUE(listener.Stage(writer, change));
+    ASSERT_TRUE(writer.Commit(Durability::kRelaxed));
+    listener.Publish(/*committed=*/true);
+  }
+  size_t Stored() { return *PendingDeltas(indexer_.get(), "slow").Count(); }
+
+  const std::shared_ptr<RecordingHandler> handler_ = std::make_shared<RecordingHandler>();
+};
+
+TEST_F(PendingRowsTest, WhatComesAndGoesUnheardLeavesNoRow) {
+  const auto listener = Restart(handler_);
+  Add(*listener, "stays");
+  for (int round = 0; round < 3; ++round) {
+    Add(*listener, "a");
+    EXPECT_EQ(listener->Stats().rows, 2U);
+    Delete(*listener, "a");
+    EXPECT_EQ(Stored(), 1U);
+    EXPECT_EQ(listener->Stats().rows, 1U);
+  }
+}
+
+TEST_F(PendingRowsTest, WhatComesBeforeARestartAndGoesAfterItLeavesNoRowEither) {
+  Add(*Restart(handler_), "a");
+  ASSERT_EQ(Stored(), 1U);
+  const auto listener = Restart(handler_);
+  Delete(*listener, "a");
+  EXPECT_EQ(Stored(), 0U);
+  EXPECT_EQ(listener->Stats().rows, 0U);
+  listener->Start();
+  while (listener->Stats().spilling) std::this_thread::yield();
+  EXPECT_EQ(handler_->Calls().size(), 0U);
+}
+
+// Told, but not acknowledged, when the process ends: the next one must tell of the delete.
+TEST_F(PendingRowsTest, TheDeleteOfWhatMayHaveBeenHeardIsKept) {
+  std::promise<void> told, release;
+  const auto hanging = std::make_shared<EventHandlerFuncs>();
+  hanging->on_add = [&told, released = release.get_future().share()](const ObjectPtr&, bool) {
+    told.set_value();
+    released.wait();
+  };
+  {
+    const auto listener = Restart(hanging);
+    Add(*listener, "a");
+    listener->Start();
+    told.get_future().wait();
+    EXPECT_FALSE(listener->Stop(RealClock()->Now())) << "it is left behind in the call";
+  }
+  const auto listener = Restart(handler_);
+  Delete(*listener, "a");
+  EXPECT_EQ(Stored(), 1U);
+  listener->Start();
+  EXPECT_TRUE(handler_->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
+  release.set_value();
+}
+
+// A row that went through memory may have been heard, too.
+TEST_F(PendingRowsTest, TheDeleteOfWhatWentThroughMemoryIsKept) {
+  Add(*Restart(handler_, /*buffer_events=*/8), "a");
+  ASSERT_EQ(Stored(), 1U);
+  const auto listener = Restart(handler_);
+  Delete(*listener, "a");
+  EXPECT_EQ(Stored(), 1U);
+  listener->Start();
+  EXPECT_TRUE(handler_->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
 }
 
 TEST_F(ListenerTest, ADurableNameThatCouldNotBeWrittenIsWrittenLater) {

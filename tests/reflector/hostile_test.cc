@@ -184,6 +184,14 @@ TEST_F(HostileTest, AListThatTrickles) {
   EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kTimeout);
 }
 
+TEST_F(HostileTest, AListOfSpacesWithoutEnd) {
+  options.max_event_bytes = 4096;
+  ExpectListRefused(
+      Answer::Json(std::string(20'000, ' ') + PodListJson("9", {{.name = "a", .version = "5"}}))
+          .InBitsOf(1000));
+  EXPECT_THAT(reflector->Status().last_error->message, HasSubstr("no item"));
+}
+
 TEST_F(HostileTest, AListItemThatCannotBeAnObject) {
   ExpectListRefused(Answer::Json(PodListJson("9", {{.name = "a/b", .version = "5"}})));
 }

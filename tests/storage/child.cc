@@ -4,9 +4,17 @@
 //   storage_child write DIR      commits 1, 2, 3, ... and prints each number once it is committed
 //   storage_child hold DIR       opens the store, prints "open", waits for the end of its input
 //   storage_child keys DIR       opens DIR/store with DIR/keys and prints its limits on core dumps
+//   storage_child take DIR N     opens the store N times, each time as soon as it can, and counts
+//   up
+//                                what DIR/../counter says while it is the owner
+//   storage_child fork DIR       holds it and forks; once DIR/../next is there, the fork says
+//   whether a
+//                                commit of its own was refused
+//   storage_child open DIR PLAN  opens the store on a disk that follows the plan of tests/crash
 //   storage_child full DIR       fills a small file system of its own; exits 77 where it may not
 //   mount
 #include <fmt/format.h>
+#include <rocksdb/env.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -19,6 +27,8 @@
 #include <thread>
 
 #include "storage/store.h"
+#include "storage/testing.h"
+#include "tests/crash/faulty_disk.h"
 
 namespace larder {
 namespace {
@@ -100,6 +110,57 @@ int HoldKeys(const std::string& path) {
 
 void WriteText(const char* path, const std::string& text) { std::ofstream(path) << text; }
 
+int OpenOnFaultyDisk(const std::string& path, const std::string& plan) {
+  const auto parsed = crash::DiskPlan::Parse(plan);
+  if (!parsed) Fail("no plan: " + plan);
+  const auto env = rocksdb::NewCompositeEnv(std::make_shared<crash::FaultyDisk>(*parsed, 1));
+  const auto store = Must(OpenStoreOnEnv({.path = path}, env.get()));
+  return 0;
+}
+
+int Fork(const std::string& path) {
+  const auto store = Must(Store::Open({.path = path}));
+  if (::fork() != 0) {
+    std::cout << "open" << std::endl;
+    while (std::cin.get() != EOF) continue;
+    return 0;
+  }
+  for (int i = 0; i < 3000 && ::access((path + "/../next").c_str(), F_OK) != 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Transaction transaction = store->Begin();
+  transaction.PutNote("last", "a fork's");
+  const bool committed = store->Commit(std::move(transaction), Durability::kSync).has_value();
+  std::cout << (committed ? "wrote" : "refused") << std::endl;
+  std::_Exit(0);
+}
+
+// Whoever owns the store may read, think and write. With two owners a count is lost, or the other's
+// name is in the file.
+int Take(const std::string& path, int times) {
+  const std::string counter = path + "/../counter";
+  const std::string owner = path + "/../owner";
+  for (int taken = 0; taken < times;) {
+    const auto store = Store::Open({.path = path});
+    if (!store) {
+      if (store.error().code != ErrorCode::kLocked) Fail(store.error().ToString());
+      std::this_thread::yield();
+      continue;
+    }
+    const std::string me = fmt::format("{}-{}", ::getpid(), taken);
+    WriteText(owner.c_str(), me);
+    uint64_t count = 0;
+    std::ifstream(counter) >> count;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    WriteText(counter.c_str(), std::to_string(count + 1));
+    std::string found;
+    std::ifstream(owner) >> found;
+    if (found != me) Fail("a second owner: " + found);
+    ++taken;
+  }
+  return 0;
+}
+
 // A file system of 16 MiB that only this process and its children see.
 bool MountSmallDisk(const std::string& path) {
   const uid_t uid = ::getuid();
@@ -160,11 +221,14 @@ int Full(const std::string& path) {
 }  // namespace larder
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   const std::string mode = argv[1];
   if (mode == "write") return larder::Write(argv[2]);
   if (mode == "hold") return larder::Hold(argv[2]);
   if (mode == "keys") return larder::HoldKeys(argv[2]);
+  if (mode == "fork") return larder::Fork(argv[2]);
+  if (mode == "open" && argc == 4) return larder::OpenOnFaultyDisk(argv[2], argv[3]);
+  if (mode == "take" && argc == 4) return larder::Take(argv[2], std::stoi(argv[3]));
   if (mode == "full") return larder::Full(argv[2]);
   return 2;
 }

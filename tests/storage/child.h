@@ -10,7 +10,7 @@ namespace larder::testing {
 
 class Child {
  public:
-  Child(const std::string& mode, const std::string& path);
+  Child(const std::string& mode, const std::string& path, const std::string& more = {});
   // Kills it where it still runs.
   ~Child();
   Child(const Child&) = delete;

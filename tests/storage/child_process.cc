@@ -12,7 +12,7 @@ extern char** environ;
 
 namespace larder::testing {
 
-Child::Child(const std::string& mode, const std::string& path) {
+Child::Child(const std::string& mode, const std::string& path, const std::string& more) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) std::abort();
   posix_spawn_file_actions_t actions;
@@ -20,7 +20,9 @@ Child::Child(const std::string& mode, const std::string& path) {
   ::posix_spawn_file_actions_adddup2(&actions, to[0], 0);
   ::posix_spawn_file_actions_adddup2(&actions, from[1], 1);
   std::string program = LARDER_STORAGE_CHILD, mode_argument = mode, path_argument = path;
-  char* arguments[] = {program.data(), mode_argument.data(), path_argument.data(), nullptr};
+  std::string last_argument = more;
+  char* arguments[] = {program.data(), mode_argument.data(), path_argument.data(),
+                       more.empty() ? nullptr : last_argument.data(), nullptr};
   if (::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ) != 0) {
     std::abort();
   }

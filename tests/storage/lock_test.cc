@@ -1,0 +1,104 @@
+// One process owns a store, whoever else tries at the same time.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/store.h"
+#include "tests/storage/child.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+using testing::CodeOf;
+using testing::Must;
+
+std::vector<std::unique_ptr<testing::Child>> Takers(int count, const std::string& path, int times) {
+  std::vector<std::unique_ptr<testing::Child>> takers;
+  for (int i = 0; i < count; ++i) {
+    takers.push_back(std::make_unique<testing::Child>("take", path, std::to_string(times)));
+  }
+  return takers;
+}
+
+int Counted(const testing::TempDir& dir) {
+  int count = 0;
+  std::ifstream(dir.path("counter")) >> count;
+  return count;
+}
+
+Result<void> CommitNote(Store& store) {
+  Transaction transaction = store.Begin();
+  transaction.PutNote("by", "us");
+  return store.Commit(std::move(transaction), Durability::kRelaxed);
+}
+
+TEST(StoreLock, ManyWhoTryAtOnceOwnItOneAfterTheOther) {
+  const testing::TempDir dir;
+  for (const auto& taker : Takers(4, dir.path(), 20)) EXPECT_EQ(taker->Wait(), 0);
+  EXPECT_EQ(Counted(dir), 4 * 20);
+}
+
+TEST(StoreLock, WhoWaitsForAnOwnerThatIsKilledGetsItAlone) {
+  const testing::TempDir dir;
+  for (int round = 0; round < 5; ++round) {
+    testing::Child owner("hold", dir.path());
+    ASSERT_EQ(owner.ReadLine(), "open");
+    const auto takers = Takers(2, dir.path(), 3);
+    ::usleep(20'000);
+    EXPECT_EQ(Counted(dir), round * 6) << "somebody came in while it was owned";
+    owner.Kill();
+    EXPECT_EQ(owner.Wait(), -SIGKILL);
+    for (const auto& taker : takers) EXPECT_EQ(taker->Wait(), 0);
+    EXPECT_EQ(Counted(dir), (round + 1) * 6);
+  }
+}
+
+TEST(StoreLock, AFileThatIsLeftOverIsNoLock) {
+  const testing::TempDir dir;
+  (void)Must(Store::Open({.path = dir.path()}));
+  ASSERT_TRUE(std::filesystem::exists(dir.path("store/LOCK")));
+  // Whatever is in it, and be it the pid of somebody who lives.
+  std::ofstream(dir.path("store/LOCK")) << ::getppid() << '\n';
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "but now it is one";
+}
+
+TEST(StoreLock, AForkThatEndsDoesNotGiveTheLockAway) {
+  const testing::TempDir dir;
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  const pid_t fork = ::fork();
+  ASSERT_GE(fork, 0);
+  if (fork == 0) {
+    const Result<void> committed = CommitNote(*store);
+    const bool refused = !committed && committed.error().code == ErrorCode::kLocked;
+    std::_Exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(fork, &status, 0), fork);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "it wrote to its parent's store";
+  EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "another process got in";
+  Must(CommitNote(*store));
+}
+
+TEST(StoreLock, AForkThatOutlivesTheOwnerIsNoOwner) {
+  const testing::TempDir dir;
+  testing::Child owner("fork", dir.path());
+  ASSERT_EQ(owner.ReadLine(), "open");
+  owner.Kill();
+  EXPECT_EQ(owner.Wait(), -SIGKILL);
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  std::ofstream(dir.path("next")) << "owns it";
+  EXPECT_EQ(owner.ReadLine(), "refused");
+  EXPECT_EQ(Must(store->GetNote("last")), std::nullopt);
+}
+
+}  // namespace
+}  // namespace larder
