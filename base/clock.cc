@@ -37,8 +37,8 @@ bool Clock::SleepFor(Steady::duration duration, const std::stop_token& stop) {
 }
 
 Clock* RealClock() {
-  static SystemClock clock;
-  return &clock;
+  static auto* const clock = new SystemClock;
+  return clock;
 }
 
 Clock::Steady FakeClock::Now() const {

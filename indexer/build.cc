@@ -16,7 +16,8 @@ constexpr size_t kBuildChunk = 256;
 
 std::vector<Indexer::BuildProgress> Indexer::Progress() const {
   std::vector<BuildProgress> out;
-  for (const LiveIndexPtr& live : Indexes()->indexes()) {
+  const IndexSetPtr set = Indexes();
+  for (const LiveIndexPtr& live : set->indexes()) {
     if (!live->declared) continue;
     out.push_back({live->definition.name(), live->Ready(), live->scanned.load()});
   }
@@ -38,7 +39,8 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
     {
       std::unique_lock lock(build_mutex_);
       build_wake_.wait(lock, stop, [&] {
-        for (const LiveIndexPtr& live : Indexes()->indexes()) {
+        const IndexSetPtr set = Indexes();
+        for (const LiveIndexPtr& live : set->indexes()) {
           if (live->declared && !live->Ready()) next = live;
         }
         return next != nullptr;

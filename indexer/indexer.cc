@@ -65,7 +65,8 @@ Error Indexer::NotReady(const LiveIndex& index) const {
 
 std::vector<IndexDefinition> Indexer::GetIndexers() const {
   std::vector<IndexDefinition> out;
-  for (const LiveIndexPtr& live : Indexes()->indexes()) {
+  const IndexSetPtr set = Indexes();  // held: AddIndexers may replace it meanwhile
+  for (const LiveIndexPtr& live : set->indexes()) {
     if (live->declared) out.push_back(live->definition);
   }
   return out;

@@ -261,6 +261,20 @@ TEST_F(IndexerTest, IndexesAreDeclaredOnce) {
   EXPECT_EQ(indexer_->GetIndexers().size(), 5U);
 }
 
+// Whoever looks at the indexes holds the set he looks at, though another one takes its place.
+TEST_F(IndexerTest, IndexesAreReadWhileOthersAreAdded) {
+  std::jthread reader([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const IndexDefinition& index : indexer_->GetIndexers()) EXPECT_FALSE(index.name().empty());
+      for (const auto& progress : indexer_->Progress()) EXPECT_FALSE(progress.index.empty());
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    Must(indexer_->AddIndexers({IndexDefinition::ByLabel("label-" + std::to_string(i))}));
+  }
+  EXPECT_EQ(indexer_->GetIndexers().size(), 104U);
+}
+
 TEST_F(IndexerTest, CommitsGoOnWhileAnIndexIsBuilt) {
   std::vector<ObjectPtr> things;
   for (int i = 0; i < 3000; ++i) {
