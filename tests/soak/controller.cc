@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
 #include "storage/maintenance.h"
@@ -193,6 +194,7 @@ ControllerStatus ReadStatus(const std::string& path) {
 
 int RunController(const ControllerOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  PrepareProcess();
   ::signal(SIGTERM, [](int) { asked_to_stop = true; });
   spdlog::set_default_logger(spdlog::basic_logger_mt("controller", options.log));
   spdlog::flush_on(spdlog::level::info);
