@@ -84,10 +84,11 @@ class EventBatcher {
       thread_.join();
     }
     uint32_t attempts = 0;
-    while (!pending_.empty() && attempts < options_.attempts_at_close) {
+    while (size() > 0 && attempts < options_.attempts_at_close) {
       attempts = HandOver() ? 0 : attempts + 1;
     }
     std::vector<T> undelivered;
+    std::lock_guard lock(mutex_);
     for (Pending& pending : pending_) undelivered.push_back(std::move(pending.event));
     pending_.clear();
     return undelivered;

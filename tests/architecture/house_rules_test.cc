@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "tests/architecture/source_tree.h"
 
@@ -76,6 +77,22 @@ TEST(HouseRules, HeadersOpenNoNamespaces) {
     if (!file.IsHeader()) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
       EXPECT_FALSE(file.lines[i].starts_with("using namespace ")) << At(file, i + 1, "in a header");
+    }
+  }
+}
+
+// What a call in the head of a loop returned is gone before the first round, where the loop walks
+// over something inside it.
+TEST(HouseRules, LoopsHoldWhatTheyWalkOver) {
+  const std::regex walk(R"(\bfor \([^;]* : [A-Z]\w*\([^()]*\)->)");
+  ASSERT_TRUE(
+      std::regex_search(std::string("for (const auto& part : Made()") + "->parts()) {", walk));
+  for (const SourceFile& file : Tree().files()) {
+    if (!file.IsCpp()) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      EXPECT_FALSE(line.find(")->") != std::string::npos && std::regex_search(line, walk))
+          << At(file, i + 1, "give what the call returns a name, so that it lives");
     }
   }
 }

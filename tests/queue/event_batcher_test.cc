@@ -118,6 +118,28 @@ TEST_F(EventBatcherTest, CloseReturnsWhatCouldNotBeDelivered) {
   EXPECT_THAT(batcher.Close(), IsEmpty());
 }
 
+// Anyone may look at it meanwhile: what could not be delivered leaves under the lock, too.
+TEST_F(EventBatcherTest, SizeIsReadWhileItCloses) {
+  constexpr size_t kEvents = 5000;  // so many that others get to look while they leave
+  for (int round = 0; round < 3; ++round) {
+    EventBatcher<int> batcher(Options(), [](const std::vector<int>&) -> Result<void> {
+      return MakeError(ErrorCode::kUnavailable, "never");
+    });
+    for (size_t i = 0; i < kEvents; ++i) ASSERT_TRUE(batcher.Add(static_cast<int>(i)));
+    std::atomic<bool> looking = false;
+    std::jthread reader([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const size_t size = batcher.size();
+        EXPECT_TRUE(size == 0 || size == kEvents) << size;
+        looking = true;
+      }
+    });
+    while (!looking) std::this_thread::yield();
+    EXPECT_EQ(batcher.Close().size(), kEvents);
+    EXPECT_EQ(batcher.size(), 0U);
+  }
+}
+
 TEST_F(EventBatcherTest, AddWaitsWhileTooManyArePending) {
   recorder_.failures = 1;
   EventBatcherOptions options = Options();
