@@ -141,7 +141,7 @@ class HealthServer::Impl {
   Checks ready;
   std::vector<std::function<void()>> refresh;
   std::unique_ptr<httplib::Server> server;
-  int port = 0;
+  std::atomic<int> port = 0;  // asked for by whoever waits for the start
   std::atomic<bool> ended{false};
   std::jthread thread;
 };

@@ -42,7 +42,16 @@ Result<WorkloadModel> ModelOf(const Store& store) {
                      "the store {} holds no objects to make a model of", store.options().path);
   }
   uint64_t objects = 0;
-  for (const ResourceModel& of : model.resources) objects += of.objects;
+  double changes = 0;
+  for (const ResourceModel& of : model.resources) {
+    objects += of.objects;
+    changes += of.updates + of.creates;
+  }
+  // Where no object says when it was written, it is as if each were once a day.
+  constexpr double kDay = 86'400;
+  for (ResourceModel& of : model.resources) {
+    if (changes == 0) of.updates = static_cast<double>(of.objects) / kDay;
+  }
   // Long enough for compactions to show.
   model.events = std::clamp<uint64_t>(objects * 3, 20'000, 500'000);
   LARDER_RETURN_IF_ERROR(Check(model));
