@@ -1,10 +1,13 @@
 #include "storage/engine_options.h"
 
+#include <rocksdb/version.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "storage/database.h"
 #include "storage/engine_catalog.h"
@@ -283,6 +286,13 @@ std::string EngineOptions::Unfit() const {
     if (place.name == "enable_blob_files" && value == "true") {
       return "enable_blob_files=true is refused: RocksDB's readers beside the owner of a store "
              "(larder get, serve, verify) cannot read blob files";
+    }
+    // A compressed log whose records are cut at certain places cannot be read back before 7.10.2.
+    constexpr bool kLogCompressionIsSafe =
+        std::tuple(ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH) >= std::tuple(7, 10, 2);
+    if (!kLogCompressionIsSafe && place.name == "wal_compression" && value != "kNoCompression") {
+      return "wal_compression is refused: this RocksDB may fail to read a compressed log after a "
+             "crash (fixed in 7.10.2)";
     }
   }
   return {};

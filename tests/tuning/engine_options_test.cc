@@ -87,6 +87,8 @@ TEST(EngineOptions, WhatDurabilityRestsOnCannotBeChanged) {
   EXPECT_NE(fifo.find("drops the oldest rows"), std::string::npos) << fifo;
   const std::string blobs = ErrorOf("[CFOptions \"objects\"]\nenable_blob_files=true\n");
   EXPECT_NE(blobs.find("readers"), std::string::npos) << blobs;
+  const std::string log = ErrorOf("[DBOptions]\nwal_compression=kZSTD\n");
+  EXPECT_NE(log.find("7.10.2"), std::string::npos) << log;
   // A relaxed commit is synced within a bounded time.
   ErrorOf("[Larder]\nsync_interval_ms=3600000\n");
 }
@@ -130,21 +132,6 @@ TEST_F(TunedStore, KeepsItsRowsWhateverItsOptionsWereBefore) {
   }
   const auto store = Must(Store::Open(With({})));
   EXPECT_TRUE(Must(Verify(*store)).Ok());
-}
-
-TEST_F(TunedStore, IsReadBesideItsOwnerWhileItsLogIsCompressed) {
-  EngineOptions engine;
-  Must(engine.Set("db.wal_compression", "kZSTD"));
-  const auto owner = Must(Store::Open(With(engine)));
-  const CollectionId pods = Must(owner->OpenCollection(testing::SpecOf("pods"))).id;
-  testing::PutAll(*owner, pods, {testing::Pod(1), testing::Pod(2)});
-  Must(Compact(*owner));
-  testing::PutAll(*owner, pods, {testing::Pod(3)});
-  // A reader knows nothing of the owner's options.
-  const auto reader = Must(Store::OpenReadOnly(With({})));
-  for (const uint64_t i : {1, 2, 3}) EXPECT_TRUE(reader->Get(pods, testing::PodKey(i))) << i;
-  Must(CreateSnapshot(*owner, "before"));
-  EXPECT_TRUE(Must(Verify(*owner)).Ok());
 }
 
 TEST_F(TunedStore, TakesOptionsThatWereLeftInItsDirectory) {
