@@ -112,11 +112,13 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
   if (HasDatabase(path) || ::access(path.c_str(), R_OK | X_OK) != 0) {
     return CheckPermissions(path, for_writing);
   }
-  if (HasTables(path)) {
-    return MakeError(ErrorCode::kCorruption, "store {} has tables, but its file CURRENT is missing",
-                     path);
-  }
   if (!IsFresh(path)) {
+    // Another process may have made the store since we looked: CURRENT comes before the rest.
+    if (HasDatabase(path)) return CheckPermissions(path, for_writing);
+    if (HasTables(path)) {
+      return MakeError(ErrorCode::kCorruption,
+                       "store {} has tables, but its file CURRENT is missing", path);
+    }
     return MakeError(ErrorCode::kInvalidArgument,
                      "{} is not a larder store (it has files but no CURRENT){}", path,
                      may_create ? "; choose an empty directory" : "");
