@@ -205,7 +205,7 @@ bool WorkQueue::Impl::ShuttingDown() const {
 void WorkQueue::Impl::Committed(Staged staged) {
   // Taking the lock in slices lets workers in between.
   constexpr size_t kSlice = 256;
-  const std::vector<Staged::Entry>& entries = staged.entries_;
+  const std::vector<Staged::Entry> entries = std::move(staged.entries_);
   const Nanos now = NowIfMeasured();
   for (size_t begin = 0; begin < entries.size(); begin += kSlice) {
     const size_t end = std::min(begin + kSlice, entries.size());

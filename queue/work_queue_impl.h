@@ -75,7 +75,7 @@ class WorkQueue::Impl {
    public:
     explicit Lock(Mutex& mutex) LARDER_ACQUIRE(mutex)
         : MutexLock(Acquired(mutex), std::adopt_lock) {}
-    ~Lock() LARDER_RELEASE() {}
+    ~Lock() LARDER_RELEASE() = default;
 
    private:
     static Mutex& Acquired(Mutex& mutex) LARDER_ACQUIRE(mutex);
