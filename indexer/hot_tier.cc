@@ -50,7 +50,7 @@ HotTier::Entry::Entry(const Name& of, ObjectPtr held)
 ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t at_most) {
   const Name name(collection, key.ns, key.name);
   Shard& shard = ShardOf(name);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   const auto it = shard.by_name.find(name);
   if (it == shard.by_name.end() || it->second->sequence > at_most) {
     ++shard.misses;
@@ -70,14 +70,14 @@ ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t a
 
 HotTier::Ticket HotTier::BeginFill(CollectionId collection, const ObjectKey& key) const {
   const Shard& shard = ShardOf(Name(collection, key.ns, key.name));
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   return {shard.epoch, sequence()};
 }
 
 void HotTier::Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket) {
   const Name name(collection, object->ns(), object->name());
   Shard& shard = ShardOf(name);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   if (shard.epoch != ticket.shard_epoch || shard.commits != 0) return;
   if (shard.by_name.count(name) != 0) return;
   Insert(shard, name, std::move(object), ticket.sequence);
@@ -87,7 +87,7 @@ void HotTier::BeginCommit(CollectionId collection, const std::vector<Change>& ch
   for (const Change& change : changes) {
     const Name name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     ++shard.epoch;
     ++shard.commits;
     const auto it = shard.by_name.find(name);
@@ -103,7 +103,7 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
   for (const Change& change : changes) {
     const Name name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     // Whoever read the store during the commit may have read the version before it.
     ++shard.epoch;
     --shard.commits;
@@ -118,7 +118,7 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
 void HotTier::DropCollection(CollectionId collection) {
   for (size_t i = 0; i < shard_count_; ++i) {
     Shard& shard = shards_[i];
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     ++shard.epoch;
     for (auto it = shard.entries.begin(); it != shard.entries.end();) {
       const auto next = std::next(it);
@@ -185,7 +185,7 @@ HotTier::Stats HotTier::GetStats() const {
   Stats stats;
   for (size_t i = 0; i < shard_count_; ++i) {
     const Shard& shard = shards_[i];
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     stats.hits += shard.hits;
     stats.misses += shard.misses;
     stats.evictions += shard.evictions;

@@ -18,13 +18,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "schema/object.h"
 #include "storage/collection.h"
 
@@ -104,23 +104,27 @@ class HotTier {
   };
   using Entries = std::list<Entry>;
   struct alignas(64) Shard {
-    mutable std::mutex mutex;
-    Entries entries;  // in the order of the clock's hand
-    std::unordered_map<Name, Entries::iterator, NameHash> by_name;
-    Entries::iterator hand = entries.end();
-    size_t commits = 0;  // under way, and touching this shard
-    uint64_t epoch = 0;  // counts beginnings and ends of such commits
-    size_t bytes = 0;
-    uint64_t hits = 0, misses = 0, evictions = 0, expired = 0;
+    mutable Mutex mutex;
+    Entries entries LARDER_GUARDED_BY(mutex);  // in the order of the clock's hand
+    std::unordered_map<Name, Entries::iterator, NameHash> by_name LARDER_GUARDED_BY(mutex);
+    Entries::iterator hand LARDER_GUARDED_BY(mutex) = entries.end();
+    size_t commits LARDER_GUARDED_BY(mutex) = 0;  // under way, and touching this shard
+    uint64_t epoch LARDER_GUARDED_BY(mutex) = 0;  // counts beginnings and ends of such commits
+    size_t bytes LARDER_GUARDED_BY(mutex) = 0;
+    uint64_t hits LARDER_GUARDED_BY(mutex) = 0;
+    uint64_t misses LARDER_GUARDED_BY(mutex) = 0;
+    uint64_t evictions LARDER_GUARDED_BY(mutex) = 0;
+    uint64_t expired LARDER_GUARDED_BY(mutex) = 0;
   };
 
   Shard& ShardOf(const Name& name) const { return shards_[name.hash >> 32 & (shard_count_ - 1)]; }
-  void Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence);
-  void Erase(Shard& shard, Entries::iterator entry);
-  void DropExpired(Shard& shard);
-  void MakeRoom(Shard& shard, size_t bytes);
+  void Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence)
+      LARDER_REQUIRES(shard.mutex);
+  void Erase(Shard& shard, Entries::iterator entry) LARDER_REQUIRES(shard.mutex);
+  void DropExpired(Shard& shard) LARDER_REQUIRES(shard.mutex);
+  void MakeRoom(Shard& shard, size_t bytes) LARDER_REQUIRES(shard.mutex);
   // Is there too much, with this much more?
-  bool Full(const Shard& shard, size_t bytes, size_t objects) const;
+  bool Full(const Shard& shard, size_t bytes, size_t objects) const LARDER_REQUIRES(shard.mutex);
 
   const HotTierOptions options_;
   const size_t shard_count_;  // a power of two

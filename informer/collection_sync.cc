@@ -104,31 +104,31 @@ Result<void> CollectionSync::LoadSize() {
       return true;
     }));
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   stats_.objects = counted.objects;
   stats_.bytes = counted.bytes;
   return {};
 }
 
 Cursor CollectionSync::cursor() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return cursor_;
 }
 
 CollectionSyncStats CollectionSync::Stats() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return stats_;
 }
 
 Result<void> CollectionSync::Failure() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (stats_.error) return tl::unexpected(*stats_.error);
   return {};
 }
 
 Result<void> CollectionSync::WaitUntil(std::string_view resource_version, Clock::Steady deadline,
                                        const std::stop_token& stop) const {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     const auto order = CompareResourceVersions(cursor_.resource_version, resource_version);
     if (cursor_.state == SyncState::kSynced && order && *order >= 0) return {};
@@ -137,7 +137,7 @@ Result<void> CollectionSync::WaitUntil(std::string_view resource_version, Clock:
                        indexer_->collection().spec.ToString(), cursor_.resource_version,
                        resource_version);
     }
-    if (!options_.clock->WaitUntil(lock, changed_, deadline, stop)) {
+    if (!options_.clock->WaitUntil(mutex_, changed_, deadline, stop)) {
       return MakeError(ErrorCode::kCancelled, "stopped while waiting for version {}",
                        resource_version);
     }
@@ -157,7 +157,7 @@ Result<Target::Position> CollectionSync::Start() {
                           indexer_->store()->GetCursor(indexer_->collection().id));
   SetCursorState(stored);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stats_.error.reset();
   }
   Position position;
@@ -173,7 +173,7 @@ Result<Target::Position> CollectionSync::Start() {
 }
 
 void CollectionSync::SetCursorState(const Cursor& cursor) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   cursor_ = cursor;
   changed_.notify_all();
 }
@@ -219,7 +219,7 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
   if (!head || head->uid != uid || head->resource_version != resource_version) return false;
   seen_.insert(HashOf(key));
   Raise(newest_, key, resource_version, /*deleted=*/false);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++stats_.unchanged;
   return true;
 }
@@ -364,7 +364,7 @@ void CollectionSync::CommitAndSettle(const DeltaFifo::Batch& batch) {
       "the last commit: {}",
       indexer_->collection().spec.ToString(), outcome.error().ToString());
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stats_.error = outcome.error();
   }
   fifo_.Fail(batch);
@@ -402,7 +402,7 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
   // Before the cursor shows it: who waits for a version finds its work in the queues, too.
   sink_->Publish(outcome.has_value());
   if (outcome) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++stats_.commits;
     stats_.added += done.added;
     stats_.updated += done.updated;

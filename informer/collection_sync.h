@@ -17,13 +17,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <unordered_set>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "indexer/indexer.h"
 #include "informer/change.h"
 #include "queue/delta_fifo.h"
@@ -140,11 +140,11 @@ class CollectionSync final : public Target {
   std::atomic<bool> compare_{true};         // false: versions prove nothing, write everything
   std::optional<Witness> newest_;           // of the list; the reflector's thread only
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable std::condition_variable_any changed_;
-  Cursor cursor_;              // guarded by mutex_, as committed
-  CollectionSyncStats stats_;  // guarded by mutex_
-  std::jthread committer_;     // last
+  Cursor cursor_ LARDER_GUARDED_BY(mutex_);  // as committed
+  CollectionSyncStats stats_ LARDER_GUARDED_BY(mutex_);
+  std::jthread committer_;  // last
 };
 
 }  // namespace larder

@@ -93,7 +93,7 @@ ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
 }
 
 Result<ReadApi::BookPtr> ReadApi::Book() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (book_ && now - read_at_ < kBookAge) return book_;
   auto book = follower_->Read([](Store& store) { return ResourceBook::Read(store); });
