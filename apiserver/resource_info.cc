@@ -75,7 +75,7 @@ std::vector<ResourceInfoPtr> BuiltIns() {
   };
 }
 
-std::string StringAt(const Json& json, const std::string& key, std::string fallback = "") {
+std::string StringAt(const Json& json, const std::string& key, const std::string& fallback = "") {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : fallback;
 }

@@ -24,11 +24,8 @@
 #define LARDER_PT_GUARDED_BY(mutex) LARDER_THREAD_ANNOTATION(pt_guarded_by(mutex))
 // On a mutex: its place in the lock order.
 #define LARDER_ACQUIRED_AFTER(...) LARDER_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
-// On a function: what its caller holds, or must not hold.
+// On a function: what its caller holds.
 #define LARDER_REQUIRES(...) LARDER_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
-#define LARDER_REQUIRES_SHARED(...) \
-  LARDER_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
-#define LARDER_EXCLUDES(...) LARDER_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 // On a function: what it takes and leaves taken, or gives back.
 #define LARDER_ACQUIRE(...) LARDER_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define LARDER_ACQUIRE_SHARED(...) LARDER_THREAD_ANNOTATION(acquire_shared_capability(__VA_ARGS__))
@@ -36,8 +33,7 @@
 #define LARDER_RELEASE(...) LARDER_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define LARDER_RELEASE_SHARED(...) LARDER_THREAD_ANNOTATION(release_shared_capability(__VA_ARGS__))
 #define LARDER_ASSERT_CAPABILITY(...) LARDER_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))
-// For what the analysis cannot follow. Say why beside it.
-#define LARDER_NO_THREAD_SAFETY_ANALYSIS LARDER_THREAD_ANNOTATION(no_thread_safety_analysis)
+// On a type: a mutex, or what holds one for a block.
 #define LARDER_CAPABILITY(name) LARDER_THREAD_ANNOTATION(capability(name))
 #define LARDER_SCOPED_CAPABILITY LARDER_THREAD_ANNOTATION(scoped_lockable)
 

@@ -184,7 +184,7 @@ Result<ObjectPtr> CachedClient::ApplyStatus(const ResourceName& name, Json inten
 Result<void> CachedClient::Delete(const ResourceName& name, const ObjectKey& key,
                                   const DeleteOptions& options, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  const Result<void> deleted = live_.Delete(resource, key, options, stop);
+  Result<void> deleted = live_.Delete(resource, key, options, stop);
   if (!deleted && deleted.error().code == ErrorCode::kNotFound) return {};
   return deleted;
 }

@@ -56,8 +56,8 @@ class ResourceName {
 class CachedClient {
  public:
   // `transport` must outlive the client. `may_write` is asked before each write; null: always.
-  CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write = nullptr,
-               Clock* clock = RealClock());
+  explicit CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write = nullptr,
+                        Clock* clock = RealClock());
 
   // The built-in table, then the server's discovery; what was found is kept.
   Result<Resource> Resolve(const ResourceName& name, const std::stop_token& stop = {});

@@ -179,8 +179,8 @@ Result<void> HealthServer::Start(const Options& options) {
   impl_->AddRoutes();
   const int port =
       address.port == 0
-          ? impl_->server->bind_to_any_port(address.host.c_str())
-          : (impl_->server->bind_to_port(address.host.c_str(), address.port) ? address.port : -1);
+          ? impl_->server->bind_to_any_port(address.host)
+          : (impl_->server->bind_to_port(address.host, address.port) ? address.port : -1);
   if (port < 0) {
     return MakeError(ErrorCode::kUnavailable, "cannot listen on {}: is the port in use?",
                      options.address);

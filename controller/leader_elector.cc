@@ -102,7 +102,7 @@ Result<void> LeaderElector::Try(Clock::Steady asked_at, const std::stop_token& s
   // The leader writes over what it wrote last, without reading: one request, and a conflict says
   // that somebody else did.
   if (IsLeader() && observed_ && observed_->holder == options_.identity) {
-    const Result<void> renewed = Write(observed_, asked_at, stop);
+    Result<void> renewed = Write(observed_, asked_at, stop);
     if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
   }
   Result<Record> current = Read(stop);

@@ -241,8 +241,7 @@ Result<void> Manager::Impl::Sync(const std::stop_token& stop) {
   const Clock::Steady begin = clock->Now();
   for (;;) {
     // In pieces, so that a log shows what is missing.
-    const Result<void> done =
-        informers->WaitForCacheSync(clock->Now() + std::chrono::seconds(10), stop);
+    Result<void> done = informers->WaitForCacheSync(clock->Now() + std::chrono::seconds(10), stop);
     if (done) break;
     if (done.error().code != ErrorCode::kTimeout) return done;
     spdlog::info("waiting for the first sync: {}", done.error().message);

@@ -57,7 +57,7 @@ Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
         [&](const IndexDefinition& definition) { return definition.name() == record.name; });
     if (wanted != declared.end() && StoredDefinition(*wanted) == record.definition) {
       LARDER_RETURN_IF_ERROR(ForgetUnused(record.id));
-      live.push_back(std::make_shared<LiveIndex>(*std::move(wanted), record.id, record.ready));
+      live.push_back(std::make_shared<LiveIndex>(std::move(*wanted), record.id, record.ready));
       declared.erase(wanted);
       continue;
     }

@@ -154,6 +154,7 @@ Result<std::unique_ptr<ScopedInformer>> SharedInformerFactory::Scoped(
   LARDER_ASSIGN_OR_RETURN(const std::vector<SharedInformer*> informers,
                           ForNamespaces(options, std::move(namespaces)));
   std::vector<ScopedInformer::Part> parts;
+  parts.reserve(informers.size());
   for (SharedInformer* informer : informers) parts.push_back({informer, {}});
   return std::make_unique<ScopedInformer>(std::move(parts));
 }

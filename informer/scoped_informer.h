@@ -61,7 +61,7 @@ class ScopedInformer {
   };
   // No two parts have a namespace in common. `prefix` is put before durable names, so that users of
   // one informer do not meet; `quota` may be null.
-  ScopedInformer(std::vector<Part> parts, std::string prefix = {}, Quota* quota = nullptr);
+  explicit ScopedInformer(std::vector<Part> parts, std::string prefix = {}, Quota* quota = nullptr);
   ~ScopedInformer();
   ScopedInformer(const ScopedInformer&) = delete;
   ScopedInformer& operator=(const ScopedInformer&) = delete;

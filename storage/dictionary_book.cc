@@ -255,9 +255,8 @@ void DictionaryBook::TrainLoop(const std::stop_token& stop) {
     Page* page = nullptr;
     {
       MutexLock lock(wake_mutex_);
-      if (!wake_.wait(wake_mutex_, stop,
-                      [this]() LARDER_REQUIRES(wake_mutex_) { return !wanted_.empty(); }))
-        return;
+      const auto wanted = [this]() LARDER_REQUIRES(wake_mutex_) { return !wanted_.empty(); };
+      if (!wake_.wait(wake_mutex_, stop, wanted)) return;
       page = wanted_.front();
     }
     DictionaryId id = 0;

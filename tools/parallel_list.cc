@@ -105,7 +105,7 @@ class ParallelScan {
       Batch* mine = nullptr;  // a deque's elements stay where they are
       {
         MutexLock lock(mutex_);
-        while (!ended_ && !(mine = Untaken())) changed_.wait(mutex_);
+        while (!ended_ && (mine = Untaken()) == nullptr) changed_.wait(mutex_);
         if (ended_) return;
         mine->taken = true;
       }
