@@ -19,7 +19,7 @@ using Type = WireField::Type;
 using Shape = WireField::Shape;
 
 // No kind is nested nearly so deep; schemas that hold themselves could be.
-constexpr int kMaxDepth = 64;
+constexpr int kMaxMessageDepth = 64;
 
 // Moments that RFC 3339 can write: years 1 to 9999.
 constexpr int64_t kFirstSecond = -62135596800;
@@ -69,7 +69,7 @@ class Converter {
 
  private:
   bool Message(const WireMessage& message, std::string_view bytes, int depth) {
-    if (depth > kMaxDepth) return Malformed("messages are nested too deep");
+    if (depth > kMaxMessageDepth) return Malformed("messages are nested too deep");
     out_.Plain('{');
     if (!Fields(message, bytes, depth)) return false;
     out_.Close('}');
