@@ -71,9 +71,9 @@ std::string DenialOf(const User& user, const std::string& verb, const ResourceIn
 
 }  // namespace
 
-void AnswerJson(int code, std::string body, httplib::Response& response) {
+void AnswerJson(int code, const std::string& body, httplib::Response& response) {
   response.status = code;
-  response.set_content(std::move(body), "application/json");
+  response.set_content(body, "application/json");
 }
 
 void AnswerStatus(const ApiStatus& status, httplib::Response& response) {
@@ -109,7 +109,7 @@ void ApiHandler::HandlePath(const httplib::Request& request, httplib::Response& 
   }
   if (request.method == "GET") {
     if (std::optional<std::string> document = DiscoveryJson(parts_.registry, path)) {
-      return AnswerJson(200, *std::move(document), response);
+      return AnswerJson(200, *document, response);
     }
   }
   ApiResult<Target> target = Resolve(request);
@@ -154,7 +154,7 @@ ApiResult<ApiHandler::Target> ApiHandler::Resolve(const httplib::Request& reques
     return tl::unexpected(NoSuchPathStatus());
   }
   const std::string group = core ? "" : parts[1];
-  const std::string version = parts[at - 1];
+  const std::string& version = parts[at - 1];
   Target out;
   // namespaces/NAME/RESOURCE..., but namespaces/NAME/status is about the namespace itself.
   if (parts[at] == "namespaces" && parts.size() > at + 2 && parts[at + 2] != "status" &&

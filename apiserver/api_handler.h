@@ -92,6 +92,6 @@ class ApiHandler {
 
 // Writes a Status as the whole answer.
 void AnswerStatus(const ApiStatus& status, httplib::Response& response);
-void AnswerJson(int code, std::string body, httplib::Response& response);
+void AnswerJson(int code, const std::string& body, httplib::Response& response);
 
 }  // namespace larder::apiserver

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kGzipThreshold = 128 * 1024;
 constexpr size_t kPieceBytes = 256 * 1024;
 
-std::string ContentTypeOf(const FaultPlan& plan, std::string type) {
+std::string ContentTypeOf(const FaultPlan& plan, const std::string& type) {
   const Fault* const fault = plan.Find(FaultType::kContentType);
   return fault ? fault->content_type : type;
 }
@@ -72,8 +72,7 @@ ApiResult<void> ApiHandler::AnswerObject(Call& call, const StoredPtr& object, in
     body.swap(packed);
     call.response.set_header("Content-Encoding", "gzip");
   }
-  call.response.set_content(std::move(body),
-                            ContentTypeOf(call.plan, media->ContentType(Answer::kObject)));
+  call.response.set_content(body, ContentTypeOf(call.plan, media->ContentType(Answer::kObject)));
   return {};
 }
 
@@ -131,7 +130,7 @@ ApiResult<void> ApiHandler::List(Call& call) {
   const std::string content_type = ContentTypeOf(call.plan, media->ContentType(Answer::kList));
   const bool more = transfer->body.Fill(transfer->ready, kGzipThreshold + 1);
   if (!more && !transfer->broken && transfer->ready.size() <= kGzipThreshold) {
-    call.response.set_content(std::move(transfer->ready), content_type);
+    call.response.set_content(transfer->ready, content_type);
     return {};
   }
   if (AcceptsGzip(call.request)) {

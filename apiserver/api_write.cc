@@ -187,7 +187,7 @@ ApiResult<void> ApiHandler::DeleteCollection(Call& call) {
   ListBody body(*target.info, MediaType{}, {page->meta, ""}, std::move(page->objects));
   std::string text;
   while (body.Fill(text, std::string::npos)) continue;
-  AnswerJson(200, std::move(text), call.response);
+  AnswerJson(200, text, call.response);
   return {};
 }
 

@@ -16,13 +16,13 @@ Result<User> User::FromJson(const Json& json) {
 }
 
 void Authorizer::SetUsers(std::vector<User> users) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   users_ = std::move(users);
 }
 
 std::optional<User> Authorizer::Authenticate(std::string_view authorization,
                                              std::string_view certificate_user) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (users_.empty()) return User{"system:anonymous", "", {}};
   constexpr std::string_view kBearer = "Bearer ";
   if (authorization.starts_with(kBearer)) {

@@ -4,13 +4,13 @@
 // runs, which is how a token expires.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "schema/object.h"
 
 namespace larder::apiserver {
@@ -34,8 +34,8 @@ class Authorizer {
   static bool Allowed(const User& user, std::string_view verb, std::string_view resource);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<User> users_;
+  mutable Mutex mutex_;
+  std::vector<User> users_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

@@ -69,7 +69,7 @@ Result<void> Churn::EnsurePlaces() {
 }
 
 Result<void> Churn::Load(uint64_t count) {
-  std::lock_guard lock(change_mutex_);
+  MutexLock lock(change_mutex_);
   if (next_index_ == 0) LARDER_RETURN_IF_ERROR(EnsurePlaces());
   live_.reserve(live_.size() + count);
   for (uint64_t i = 0; i < count; ++i) CreatePod({next_index_++, 0, 0});
@@ -133,7 +133,7 @@ void Churn::DeletePod(size_t at) {
 }
 
 void Churn::OneChange(const ChurnOptions& options, std::mt19937_64& random) {
-  std::lock_guard lock(change_mutex_);
+  MutexLock lock(change_mutex_);
   const double total = options.create + options.update + options.remove;
   const double roll = std::uniform_real_distribution<double>(0, total)(random);
   if (live_.empty() || roll < options.create) {
@@ -146,18 +146,18 @@ void Churn::OneChange(const ChurnOptions& options, std::mt19937_64& random) {
     } else {
       made = CreatePod({next_index_++, 0, 0});
     }
-    std::lock_guard counts(mutex_);
+    MutexLock counts(mutex_);
     if (made) ++counts_.created;
     return;
   }
   const size_t at = random() % live_.size();
   if (roll < options.create + options.update) {
     UpdatePod(at);
-    std::lock_guard counts(mutex_);
+    MutexLock counts(mutex_);
     ++counts_.updated;
   } else {
     DeletePod(at);
-    std::lock_guard counts(mutex_);
+    MutexLock counts(mutex_);
     ++counts_.deleted;
   }
 }
@@ -168,7 +168,7 @@ void Churn::Run(uint64_t changes, const ChurnOptions& options) {
 }
 
 void Churn::Start(const ChurnOptions& options) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   options_ = options;
   ++generation_;
   limit_reached_ = false;
@@ -182,7 +182,7 @@ void Churn::Start(const ChurnOptions& options) {
 void Churn::Stop() {
   std::jthread thread;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     thread = std::move(thread_);
     counts_.running = false;
   }
@@ -190,13 +190,14 @@ void Churn::Stop() {
     thread.request_stop();
     thread.join();
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.notify_all();
 }
 
 bool Churn::WaitForLimit() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return limit_reached_ || !counts_.running; });
+  MutexLock lock(mutex_);
+  changed_.wait(mutex_,
+                [&]() LARDER_REQUIRES(mutex_) { return limit_reached_ || !counts_.running; });
   return limit_reached_;
 }
 
@@ -208,7 +209,7 @@ void Churn::Loop(const std::stop_token& stop) {
   Clock::Steady start;
   while (!stop.stop_requested()) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (generation != generation_) {
         generation = generation_;
         options = options_;
@@ -228,14 +229,15 @@ void Churn::Loop(const std::stop_token& stop) {
       if (clock_.Now() >= until) break;
     }
     if (options.limit > 0 && done >= options.limit) {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (generation == generation_) {
         limit_reached_ = true;
         counts_.running = false;
       }
       changed_.notify_all();
       // Nothing more to do until somebody starts it again.
-      changed_.wait(lock, stop, [&] { return generation != generation_; });
+      changed_.wait(mutex_, stop,
+                    [&]() LARDER_REQUIRES(mutex_) { return generation != generation_; });
       continue;
     }
     if (done < due) continue;
@@ -244,7 +246,7 @@ void Churn::Loop(const std::stop_token& stop) {
 }
 
 ChurnCounts Churn::Counts() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return counts_;
 }
 

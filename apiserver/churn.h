@@ -6,7 +6,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <random>
 #include <stop_token>
 #include <string>
@@ -17,6 +16,7 @@
 #include "apiserver/state.h"
 #include "apiserver/workload.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "schema/object.h"
 
 namespace larder::apiserver {
@@ -65,12 +65,12 @@ class Churn {
     uint64_t version = 0;  // what we wrote last
   };
 
-  Result<void> EnsurePlaces();
-  bool CreatePod(const PodVersion& pod);
-  void UpdatePod(size_t at);
-  void DeletePod(size_t at);
-  void UpdateForeign(const std::string& key);
-  void Forget(size_t at);
+  Result<void> EnsurePlaces() LARDER_REQUIRES(change_mutex_);
+  bool CreatePod(const PodVersion& pod) LARDER_REQUIRES(change_mutex_);
+  void UpdatePod(size_t at) LARDER_REQUIRES(change_mutex_);
+  void DeletePod(size_t at) LARDER_REQUIRES(change_mutex_);
+  void UpdateForeign(const std::string& key) LARDER_REQUIRES(change_mutex_);
+  void Forget(size_t at) LARDER_REQUIRES(change_mutex_);
   void OneChange(const ChurnOptions& options, std::mt19937_64& random);
   void Loop(const std::stop_token& stop);
 
@@ -82,18 +82,20 @@ class Churn {
   TablePtr table_;
 
   // Held over every change, so that Load, Run and the thread do not mix.
-  std::mutex change_mutex_;
-  std::vector<LivePod> live_;
-  std::vector<PodVersion> gone_;  // stable names that can come back
-  uint64_t next_index_ = 0;
+  Mutex change_mutex_;
+  std::vector<LivePod> live_ LARDER_GUARDED_BY(change_mutex_);
+  // Stable names that can come back.
+  std::vector<PodVersion> gone_ LARDER_GUARDED_BY(change_mutex_);
+  uint64_t next_index_ LARDER_GUARDED_BY(change_mutex_) = 0;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_ LARDER_ACQUIRED_AFTER(change_mutex_);
   std::condition_variable_any changed_;
-  ChurnOptions options_;
-  uint64_t generation_ = 0;  // counts Starts: the thread takes new options over
-  bool limit_reached_ = false;
-  ChurnCounts counts_;
-  std::jthread thread_;
+  ChurnOptions options_ LARDER_GUARDED_BY(mutex_);
+  // Counts Starts: the thread takes new options over.
+  uint64_t generation_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool limit_reached_ LARDER_GUARDED_BY(mutex_) = false;
+  ChurnCounts counts_ LARDER_GUARDED_BY(mutex_);
+  std::jthread thread_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

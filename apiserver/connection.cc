@@ -81,7 +81,7 @@ void Connection::Close(bool shut) {
   if (shut) shutdown(socket_, SHUT_RDWR);
   std::function<void()> waker;
   {
-    std::lock_guard lock(waker_mutex_);
+    MutexLock lock(waker_mutex_);
     waker = waker_;
   }
   if (waker) waker();
@@ -91,7 +91,7 @@ void Connection::Abort() { Close(true); }
 void Connection::Hangup() { Close(false); }
 
 void Connection::SetWaker(std::function<void()> waker) {
-  std::lock_guard lock(waker_mutex_);
+  MutexLock lock(waker_mutex_);
   waker_ = std::move(waker);
 }
 

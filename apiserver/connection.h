@@ -13,8 +13,9 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace larder::apiserver {
 
@@ -68,8 +69,8 @@ class Connection final : public httplib::Stream {
   const int socket_;
   SSL* ssl_ = nullptr;
   std::atomic<bool> closed_ = false;
-  std::mutex waker_mutex_;
-  std::function<void()> waker_;
+  Mutex waker_mutex_;
+  std::function<void()> waker_ LARDER_GUARDED_BY(waker_mutex_);
   std::atomic<uint64_t>* counter_ = nullptr;
   uint64_t throttle_ = 0;
   // httplib reads a request's head byte by byte.

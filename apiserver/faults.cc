@@ -77,7 +77,7 @@ const Fault* FaultPlan::Find(FaultType type) const {
 }
 
 int Faults::Add(Fault fault) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   fault.id = next_id_++;
   const int id = fault.id;
   faults_[id] = std::move(fault);
@@ -85,28 +85,28 @@ int Faults::Add(Fault fault) {
 }
 
 bool Faults::Remove(int id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const bool found = faults_.erase(id) + stalls_.erase(id) > 0;
   changed_.notify_all();
   return found;
 }
 
 void Faults::Clear() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   faults_.clear();
   stalls_.clear();
   changed_.notify_all();
 }
 
 std::vector<Fault> Faults::List() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<Fault> out;
   for (const auto& [id, fault] : faults_) out.push_back(fault);
   return out;
 }
 
 FaultPlan Faults::Take(std::string_view resource, std::string_view verb) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<Fault> taken;
   for (auto it = faults_.begin(); it != faults_.end();) {
     Fault& fault = it->second;
@@ -124,12 +124,13 @@ FaultPlan Faults::Take(std::string_view resource, std::string_view verb) {
 }
 
 void Faults::Stall(int id, const std::stop_token& stop, const std::function<bool()>& interrupted) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, stop, [&] { return interrupted() || !stalls_.contains(id); });
+  MutexLock lock(mutex_);
+  changed_.wait(mutex_, stop,
+                [&]() LARDER_REQUIRES(mutex_) { return interrupted() || !stalls_.contains(id); });
 }
 
 void Faults::Wake() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.notify_all();
 }
 

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "schema/object.h"
 
 namespace larder::apiserver {
@@ -99,13 +99,13 @@ class Faults {
   void Wake();
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  int next_id_ = 1;
+  int next_id_ LARDER_GUARDED_BY(mutex_) = 1;
   // Faults whose count is used up leave the list, but a stall they caused goes on until it is
   // cleared.
-  std::map<int, Fault> faults_;
-  std::set<int> stalls_;
+  std::map<int, Fault> faults_ LARDER_GUARDED_BY(mutex_);
+  std::set<int> stalls_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

@@ -36,7 +36,7 @@ void HangupMonitor::Stop() {
 }
 
 void HangupMonitor::Watch(Connection& connection) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!watched_.emplace(connection.fd(), &connection).second) return;
   epoll_event event{};
   event.events = EPOLLRDHUP | EPOLLONESHOT;
@@ -45,7 +45,7 @@ void HangupMonitor::Watch(Connection& connection) {
 }
 
 void HangupMonitor::Forget(Connection& connection) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (watched_.erase(connection.fd()) > 0) {
     epoll_ctl(epoll_, EPOLL_CTL_DEL, connection.fd(), nullptr);
   }
@@ -57,7 +57,7 @@ void HangupMonitor::Run(const std::stop_token& stop) {
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
     for (int i = 0; i < count; ++i) {
       // The lock is held over the call, so that Forget returns only when no call is under way.
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       const auto found = watched_.find(events[static_cast<size_t>(i)].data.fd);
       if (found != watched_.end()) found->second->Hangup();
     }

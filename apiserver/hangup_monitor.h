@@ -5,11 +5,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 
 #include "apiserver/connection.h"
+#include "base/mutex.h"
 
 namespace larder::apiserver {
 
@@ -29,8 +29,8 @@ class HangupMonitor {
 
   int epoll_;
   int wake_;
-  std::mutex mutex_;
-  std::map<int, Connection*> watched_;  // by file descriptor
+  Mutex mutex_;
+  std::map<int, Connection*> watched_ LARDER_GUARDED_BY(mutex_);  // by file descriptor
   std::jthread thread_;
 };
 

@@ -80,7 +80,7 @@ void HttpServer::Stop() {
 }
 
 void HttpServer::AbortConnections(const std::function<bool(const Connection&)>& chosen) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (Connection* connection : connections_) {
     if (chosen(*connection)) connection->Abort();
   }
@@ -89,7 +89,7 @@ void HttpServer::AbortConnections(const std::function<bool(const Connection&)>& 
 bool HttpServer::process_and_close_socket(socket_t sock) {
   Connection connection(sock, options_.tls);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     // A connection that came after Stop broke the others would never be broken.
     if (stopping_) return false;
     connections_.insert(&connection);
@@ -104,7 +104,7 @@ bool HttpServer::process_and_close_socket(socket_t sock) {
       if (connection.closed()) break;
     }
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   connections_.erase(&connection);
   return true;
 }

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "apiserver/connection.h"
 #include "apiserver/hangup_monitor.h"
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace larder::apiserver {
 
@@ -60,8 +60,8 @@ class HttpServer final : private httplib::Server {
   const RequestHandler handler_;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;
-  std::mutex mutex_;
-  std::set<Connection*> connections_;
+  Mutex mutex_;
+  std::set<Connection*> connections_ LARDER_GUARDED_BY(mutex_);
   HangupMonitor monitor_;
   std::jthread acceptor_;
 };

@@ -85,7 +85,7 @@ std::string ObjectWriter::KeyOf(const std::string& ns, std::string_view name) {
 }
 
 std::string ObjectWriter::NewUid() {
-  std::lock_guard lock(random_mutex_);
+  MutexLock lock(random_mutex_);
   const uint64_t high = (random_() & 0xffffffffffff0fffULL) | 0x4000;
   const uint64_t low = (random_() & 0x3fffffffffffffffULL) | 0x8000000000000000ULL;
   return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff,
@@ -94,7 +94,7 @@ std::string ObjectWriter::NewUid() {
 
 std::string ObjectWriter::RandomSuffix() {
   constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
-  std::lock_guard lock(random_mutex_);
+  MutexLock lock(random_mutex_);
   std::string out;
   for (int i = 0; i < 5; ++i) out += kLetters[random_() % kLetters.size()];
   return out;

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -21,6 +20,7 @@
 #include "apiserver/resource_info.h"
 #include "apiserver/state.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace larder::apiserver {
 
@@ -95,8 +95,8 @@ class ObjectWriter {
   State& state_;
   ResourceRegistry& registry_;
   Clock& clock_;
-  std::mutex random_mutex_;
-  std::mt19937_64 random_;
+  Mutex random_mutex_;
+  std::mt19937_64 random_ LARDER_GUARDED_BY(random_mutex_);
 };
 
 // The /scale view of an object: kind Scale of autoscaling/v1.

@@ -75,7 +75,7 @@ std::vector<ResourceInfoPtr> BuiltIns() {
   };
 }
 
-std::string StringAt(const Json& json, const std::string& key, std::string fallback = "") {
+std::string StringAt(const Json& json, const std::string& key, const std::string& fallback = "") {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : fallback;
 }
@@ -114,7 +114,7 @@ ResourceRegistry::ResourceRegistry(std::vector<ResourceInfoPtr> resources)
 
 ResourceInfoPtr ResourceRegistry::Find(std::string_view group, std::string_view version,
                                        std::string_view resource) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const ResourceInfoPtr& info : resources_) {
     if (info->resource.group == group && info->resource.version == version &&
         info->resource.resource == resource) {
@@ -125,7 +125,7 @@ ResourceInfoPtr ResourceRegistry::Find(std::string_view group, std::string_view 
 }
 
 ResourceInfoPtr ResourceRegistry::FindByName(std::string_view name) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const ResourceInfoPtr& info : resources_) {
     if (info->preferred && info->resource.ToString() == name) return info;
   }
@@ -133,7 +133,7 @@ ResourceInfoPtr ResourceRegistry::FindByName(std::string_view name) const {
 }
 
 std::vector<ResourceInfoPtr> ResourceRegistry::All() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return resources_;
 }
 
@@ -177,13 +177,13 @@ Result<ResourceInfoPtr> ResourceRegistry::SetCustom(const Json& crd) {
                      "spec.versions needs one version that is served and stored");
   }
   RemoveCustom(plural + "." + group);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   resources_.insert(resources_.end(), added.begin(), added.end());
   return preferred;
 }
 
 void ResourceRegistry::RemoveCustom(std::string_view name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(resources_, [&](const ResourceInfoPtr& info) {
     return info->custom && info->resource.ToString() == name;
   });

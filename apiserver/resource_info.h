@@ -8,11 +8,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "schema/object.h"
 #include "schema/resource.h"
 
@@ -69,8 +69,8 @@ class ResourceRegistry {
   void RemoveCustom(std::string_view name);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<ResourceInfoPtr> resources_;
+  mutable Mutex mutex_;
+  std::vector<ResourceInfoPtr> resources_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

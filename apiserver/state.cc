@@ -49,7 +49,7 @@ std::string_view StoredObject::Name() const {
 State::State(Options options) : options_(options), version_(options.first_version) {}
 
 TablePtr State::AddTable(std::string name, std::string type_prefix, bool namespaced) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   TablePtr& slot = tables_[name];
   if (!slot) {
     table_names_.insert(name);
@@ -60,20 +60,20 @@ TablePtr State::AddTable(std::string name, std::string type_prefix, bool namespa
 }
 
 TablePtr State::FindTable(std::string_view name) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = tables_.find(name);
   return found == tables_.end() ? nullptr : found->second;
 }
 
 std::vector<TablePtr> State::Tables() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<TablePtr> out;
   for (const auto& [name, table] : tables_) out.push_back(table);
   return out;
 }
 
 void State::RemoveTable(std::string_view name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = tables_.find(name);
   if (found == tables_.end()) return;
   found->second->removed_ = true;
@@ -102,7 +102,7 @@ State::Outcome State::Put(Table& table, const std::string& key, const std::strin
   rendered->text = body.text;
   rendered->metadata_end = body.metadata_end;
 
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = table.objects_.find(key);
   const uint64_t current = found == table.objects_.end() ? kAbsent : found->second->version;
   if (current != expected || table.removed_) return Outcome::kMismatch;
@@ -136,7 +136,7 @@ State::Outcome State::Remove(Table& table, const std::string& key, uint64_t expe
   auto rendered = std::make_shared<StoredBody::Rendered>(object->body.Render(""));
   const size_t version_at = object->body.VersionAt();
 
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = table.objects_.find(key);
   if (found == table.objects_.end() || found->second->version != expected) {
     return Outcome::kMismatch;
@@ -170,47 +170,47 @@ void State::Publish(Table& table, EventType type, StoredPtr object, StoredPtr pr
 }
 
 void State::SetTerminating(const std::string& ns) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   terminating_.insert(ns);
 }
 
 bool State::IsTerminating(const std::string& ns) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return terminating_.contains(ns);
 }
 
 uint64_t State::Version() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return version_;
 }
 
 uint64_t State::WaitForVersion(uint64_t wanted, Clock::Steady::duration patience,
                                const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // On the real clock: a client waits for this answer, and a test's clock may stand still.
   Clock* const clock = RealClock();
   const Clock::Steady deadline = clock->Now() + patience;
   ++version_waiters_;
   while (version_ < wanted && clock->Now() < deadline) {
-    if (!clock->WaitUntil(lock, version_changed_, deadline, stop)) break;
+    if (!clock->WaitUntil(mutex_, version_changed_, deadline, stop)) break;
   }
   --version_waiters_;
   return version_;
 }
 
 StoredPtr State::Get(const Table& table, std::string_view key) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = table.objects_.find(key);
   return found == table.objects_.end() ? nullptr : found->second;
 }
 
 size_t State::Count(const Table& table) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return table.objects_.size();
 }
 
 size_t State::CountPrefix(const Table& table, std::string_view prefix) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (prefix.empty()) return table.objects_.size();
   size_t count = 0;
   for (auto it = table.objects_.lower_bound(prefix);
@@ -221,7 +221,7 @@ size_t State::CountPrefix(const Table& table, std::string_view prefix) const {
 }
 
 bool State::HasPrefix(const Table& table, std::string_view prefix) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = table.objects_.lower_bound(prefix);
   return found != table.objects_.end() && found->first.starts_with(prefix);
 }
@@ -229,7 +229,7 @@ bool State::HasPrefix(const Table& table, std::string_view prefix) const {
 State::ScanResult State::Scan(const Table& table, uint64_t version, std::string_view prefix,
                               std::string_view from, size_t limit) const {
   ScanResult out;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (version < table.dropped_through_) {
     out.expired = true;
     return out;
@@ -267,14 +267,14 @@ State::ScanResult State::Scan(const Table& table, uint64_t version, std::string_
 }
 
 void State::Save() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   backup_.emplace();
   backup_->version = version_;
   for (const auto& [name, table] : tables_) backup_->objects[name] = table->objects_;
 }
 
 bool State::Restore() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!backup_) return false;
   version_ = backup_->version;
   terminating_.clear();
@@ -289,12 +289,12 @@ bool State::Restore() {
 }
 
 std::vector<HistoryEntry> State::ReadHistory(uint64_t from, size_t limit) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return history_.Read(from, limit);
 }
 
 size_t State::HistorySize() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return history_.Size();
 }
 

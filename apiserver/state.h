@@ -14,7 +14,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -25,6 +24,7 @@
 #include "apiserver/history.h"
 #include "apiserver/stored_body.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace larder::apiserver {
 
@@ -51,7 +51,8 @@ struct WindowEvent {
 
 class State;
 
-// One resource: "pods", "widgets.example.com". Fields are guarded by State's mutex.
+// One resource: "pods", "widgets.example.com". What can change is under State's mutex_, which the
+// lock analysis cannot see from here.
 class Table {
  public:
   Table(std::string name, std::string type_prefix, bool namespaced)
@@ -182,27 +183,27 @@ class State {
   std::shared_ptr<StoredObject> MakeStored(Table& table, const std::string& key,
                                            const std::string& uid, const PreparedBody& body);
   void Publish(Table& table, EventType type, StoredPtr object, StoredPtr previous,
-               std::shared_ptr<const StoredBody::Rendered> rendered);
-  bool NamespaceMissing(std::string_view ns) const;
-  static void DropWindow(Table& table, uint64_t version);
+               std::shared_ptr<const StoredBody::Rendered> rendered) LARDER_REQUIRES(mutex_);
+  bool NamespaceMissing(std::string_view ns) const LARDER_REQUIRES(mutex_);
+  void DropWindow(Table& table, uint64_t version) LARDER_REQUIRES(mutex_);
 
   using Objects = std::map<std::string, StoredPtr, std::less<>>;
   struct Backup {
-    uint64_t version = 0;
+    uint64_t version;
     std::map<std::string, Objects> objects;
   };
 
   const Options options_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any version_changed_;
-  uint64_t version_;
-  size_t version_waiters_ = 0;
-  std::map<std::string, TablePtr, std::less<>> tables_;
+  uint64_t version_ LARDER_GUARDED_BY(mutex_);
+  size_t version_waiters_ LARDER_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, TablePtr, std::less<>> tables_ LARDER_GUARDED_BY(mutex_);
   // Names outlive their tables, for the history's rows.
-  std::set<std::string> table_names_;
-  std::set<std::string, std::less<>> terminating_;
-  History history_;
-  std::optional<Backup> backup_;
+  std::set<std::string> table_names_ LARDER_GUARDED_BY(mutex_);
+  std::set<std::string, std::less<>> terminating_ LARDER_GUARDED_BY(mutex_);
+  History history_ LARDER_GUARDED_BY(mutex_);
+  std::optional<Backup> backup_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

@@ -7,7 +7,7 @@ namespace larder::apiserver {
 
 std::optional<WatchPosition> State::WatchFrom(const Table& table, uint64_t version,
                                               uint64_t* oldest) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (version < table.dropped_through_) {
     if (oldest) *oldest = table.dropped_through_;
     return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<WatchPosition> State::WatchFrom(const Table& table, uint64_t versi
 }
 
 State::WatchStart State::WatchNow(const Table& table, std::string_view prefix) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   WatchStart out;
   if (prefix.empty()) out.objects.reserve(table.objects_.size());
   for (auto it = table.objects_.lower_bound(prefix);
@@ -42,7 +42,7 @@ State::Wake State::NextEvents(Table& table, WatchPosition& position, size_t max,
                               Clock::Steady deadline, const std::stop_token& stop,
                               const std::function<bool()>& interrupted,
                               std::vector<WindowEvent>& events, uint64_t* version) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     if (stop.stop_requested() || interrupted()) return Wake::kEnded;
     if (position.next_sequence < table.first_sequence_) return Wake::kEnded;
@@ -58,12 +58,12 @@ State::Wake State::NextEvents(Table& table, WatchPosition& position, size_t max,
     // Only now: the deletions that went before the table's end are delivered.
     if (table.removed_) return Wake::kEnded;
     if (options_.clock->Now() >= deadline) return Wake::kDeadline;
-    options_.clock->WaitUntil(lock, table.changed_, deadline, stop);
+    options_.clock->WaitUntil(mutex_, table.changed_, deadline, stop);
   }
 }
 
 void State::WakeWatchers() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [name, table] : tables_) table->changed_.notify_all();
   version_changed_.notify_all();
 }
@@ -77,7 +77,7 @@ void State::DropWindow(Table& table, uint64_t version) {
 }
 
 void State::ExpireHistory(const Table* table) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [name, candidate] : tables_) {
     if (!table || candidate.get() == table) DropWindow(*candidate, version_);
   }

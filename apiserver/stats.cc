@@ -34,21 +34,21 @@ ResourceStats Stats::Counters::Copy() const {
 }
 
 Stats::Counters& Stats::Of(const std::string& resource) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::unique_ptr<Counters>& slot = counters_[resource];
   if (!slot) slot = std::make_unique<Counters>();
   return *slot;
 }
 
 std::map<std::string, ResourceStats> Stats::Copy() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::map<std::string, ResourceStats> out;
   for (const auto& [name, counters] : counters_) out[name] = counters->Copy();
   return out;
 }
 
 void Stats::Reset() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [name, counters] : counters_) {
     for (std::atomic<uint64_t>* counter :
          {&counters->lists, &counters->watches, &counters->gets, &counters->writes,

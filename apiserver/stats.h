@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "schema/object.h"
 
 namespace larder::apiserver {
@@ -46,8 +46,8 @@ class Stats {
   Json ToJson() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Counters>> counters_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::unique_ptr<Counters>> counters_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

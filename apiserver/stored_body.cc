@@ -121,7 +121,7 @@ BodyCodec::BodyCodec() = default;
 BodyCodec::~BodyCodec() = default;
 
 std::shared_ptr<const ZstdDictionary> BodyCodec::DictionaryFor(std::string_view text) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (dictionary_) return dictionary_;
   samples_ += text;
   sample_sizes_.push_back(text.size());

@@ -14,11 +14,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "schema/object.h"
 
 namespace larder::apiserver {
@@ -70,10 +70,10 @@ class BodyCodec {
  private:
   std::shared_ptr<const ZstdDictionary> DictionaryFor(std::string_view text);
 
-  std::mutex mutex_;
-  std::shared_ptr<const ZstdDictionary> dictionary_;
-  std::string samples_;  // back to back, until there are enough
-  std::vector<size_t> sample_sizes_;
+  Mutex mutex_;
+  std::shared_ptr<const ZstdDictionary> dictionary_ LARDER_GUARDED_BY(mutex_);
+  std::string samples_ LARDER_GUARDED_BY(mutex_);  // back to back, until there are enough
+  std::vector<size_t> sample_sizes_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

@@ -5,7 +5,7 @@
 namespace larder::apiserver {
 
 void ThreadPool::enqueue(std::function<void()> task) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   tasks_.push_back(std::move(task));
   if (tasks_.size() > idle_ && threads_.size() < max_threads_) {
     threads_.emplace_back([this] { Run(); });
@@ -16,7 +16,7 @@ void ThreadPool::enqueue(std::function<void()> task) {
 void ThreadPool::shutdown() {
   std::vector<std::jthread> threads;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     threads.swap(threads_);
   }
@@ -24,10 +24,10 @@ void ThreadPool::shutdown() {
 }
 
 void ThreadPool::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     ++idle_;
-    ready_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    ready_.wait(mutex_, [&]() LARDER_REQUIRES(mutex_) { return stopping_ || !tasks_.empty(); });
     --idle_;
     if (tasks_.empty()) return;
     const std::function<void()> task = std::move(tasks_.front());

@@ -7,9 +7,10 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace larder::apiserver {
 
@@ -26,12 +27,12 @@ class ThreadPool final : public httplib::TaskQueue {
   void Run();
 
   const size_t max_threads_;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<std::function<void()>> tasks_;
-  size_t idle_ = 0;
-  bool stopping_ = false;
-  std::vector<std::jthread> threads_;
+  Mutex mutex_;
+  std::condition_variable_any ready_;
+  std::deque<std::function<void()>> tasks_ LARDER_GUARDED_BY(mutex_);
+  size_t idle_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool stopping_ LARDER_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder::apiserver

@@ -11,15 +11,15 @@ class SystemClock final : public Clock {
   Steady Now() const override { return std::chrono::steady_clock::now(); }
   Wall WallNow() const override { return std::chrono::system_clock::now(); }
 
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable_any& condition,
-                 Steady deadline, const std::stop_token& stop) override {
+  bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                 const std::stop_token& stop) override LARDER_REQUIRES(mutex) {
     bool woken = false;
     // The predicate is true at the second look, so that one wake-up (or none) ends the wait.
     auto once = [&] { return std::exchange(woken, true); };
     if (deadline == Steady::max()) {
-      condition.wait(lock, stop, once);
+      condition.wait(mutex, stop, once);
     } else {
-      condition.wait_until(lock, stop, deadline, once);
+      condition.wait_until(mutex, stop, deadline, once);
     }
     return !stop.stop_requested();
   }
@@ -28,10 +28,10 @@ class SystemClock final : public Clock {
 }  // namespace
 
 bool Clock::SleepFor(Steady::duration duration, const std::stop_token& stop) {
-  std::unique_lock lock(sleep_mutex_);
+  MutexLock lock(sleep_mutex_);
   const Steady deadline = Now() + duration;
   while (Now() < deadline) {
-    if (!WaitUntil(lock, sleep_condition_, deadline, stop)) return false;
+    if (!WaitUntil(sleep_mutex_, sleep_condition_, deadline, stop)) return false;
   }
   return !stop.stop_requested();
 }
@@ -42,30 +42,29 @@ Clock* RealClock() {
 }
 
 Clock::Steady FakeClock::Now() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return steady_;
 }
 
 Clock::Wall FakeClock::WallNow() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return wall_;
 }
 
-bool FakeClock::WaitUntil(std::unique_lock<std::mutex>& lock,
-                          std::condition_variable_any& condition, Steady deadline,
+bool FakeClock::WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
                           const std::stop_token& stop) {
-  Waiter self{lock.mutex(), &condition};
+  Waiter self{&mutex, &condition};
   {
-    std::lock_guard guard(mutex_);
+    MutexLock guard(mutex_);
     if (steady_ >= deadline) return !stop.stop_requested();
     waiters_.push_back(&self);
   }
   bool woken = false;
-  condition.wait(lock, stop, [&] { return std::exchange(woken, true); });
+  condition.wait(mutex, stop, [&] { return std::exchange(woken, true); });
   {
-    // Advance() may hold a pointer to `self` until it releases mutex_; it never waits for `lock`
+    // Advance() may hold a pointer to `self` until it releases mutex_; it never waits for `mutex`
     // while holding mutex_, so taking mutex_ here cannot deadlock.
-    std::lock_guard guard(mutex_);
+    MutexLock guard(mutex_);
     waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &self));
   }
   return !stop.stop_requested();
@@ -74,7 +73,7 @@ bool FakeClock::WaitUntil(std::unique_lock<std::mutex>& lock,
 void FakeClock::Advance(Steady::duration duration) {
   std::vector<Waiter> to_wake;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     steady_ += duration;
     wall_ += std::chrono::duration_cast<Wall::duration>(duration);
     for (const Waiter* waiter : waiters_) to_wake.push_back(*waiter);
@@ -83,13 +82,13 @@ void FakeClock::Advance(Steady::duration duration) {
     // Passing through the waiter's mutex closes the gap between its look at the clock and its wait.
     // The waiter's mutex and condition outlive the wait by contract of WaitUntil's callers: they
     // are members of the object that the test still holds.
-    { std::lock_guard pass(*waiter.mutex); }
+    { MutexLock pass(*waiter.mutex); }
     waiter.condition->notify_all();
   }
 }
 
 size_t FakeClock::Waiters() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return waiters_.size();
 }
 

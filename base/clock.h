@@ -10,9 +10,10 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -28,19 +29,20 @@ class Clock {
   // The calendar: for what is stored and compared after a restart.
   virtual Wall WallNow() const = 0;
 
-  // Waits on `condition` with `lock` held until it is notified, `deadline` passes on this clock, or
-  // a stop is requested. May wake early, as a condition variable does: call it in a loop that
-  // checks its reason to wait. Returns false when a stop was requested. The mutex and the condition
-  // must live as long as the clock is used: members of the waiting object, not locals.
-  virtual bool WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable_any& condition,
-                         Steady deadline, const std::stop_token& stop) = 0;
+  // Gives back `mutex` and waits on `condition` until it is notified, `deadline` passes on this
+  // clock, or a stop is requested; then holds `mutex` again. May wake early, as a condition
+  // variable does: call it in a loop that checks its reason to wait. Returns false when a stop was
+  // requested. The mutex and the condition must live as long as the clock is used: members of the
+  // waiting object, not locals.
+  virtual bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                         const std::stop_token& stop) LARDER_REQUIRES(mutex) = 0;
 
   // Sleeps; returns false when a stop was requested first.
   bool SleepFor(Steady::duration duration, const std::stop_token& stop);
 
  private:
   // Shared by all sleepers and as long-lived as the clock, so that FakeClock can wake them safely.
-  std::mutex sleep_mutex_;
+  Mutex sleep_mutex_;
   std::condition_variable_any sleep_condition_;
 };
 
@@ -54,8 +56,8 @@ class FakeClock final : public Clock {
 
   Steady Now() const override;
   Wall WallNow() const override;
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable_any& condition,
-                 Steady deadline, const std::stop_token& stop) override;
+  bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                 const std::stop_token& stop) override LARDER_REQUIRES(mutex);
 
   // Moves both clocks and wakes everyone who waits on this clock.
   void Advance(Steady::duration duration);
@@ -64,14 +66,14 @@ class FakeClock final : public Clock {
 
  private:
   struct Waiter {
-    std::mutex* mutex;
+    Mutex* mutex;
     std::condition_variable_any* condition;
   };
 
-  mutable std::mutex mutex_;
-  Wall wall_;
-  Steady steady_;
-  std::vector<Waiter*> waiters_;
+  mutable Mutex mutex_;
+  Wall wall_ LARDER_GUARDED_BY(mutex_);
+  Steady steady_ LARDER_GUARDED_BY(mutex_);
+  std::vector<Waiter*> waiters_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

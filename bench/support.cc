@@ -83,7 +83,7 @@ std::string CacheFolder() {
 std::optional<std::string> BuildPeer(const std::string& module, const std::string& name) {
   if (!Output("command -v go")) return std::nullopt;
   const std::string folder = CacheFolder() + "/peers";
-  const std::string program = folder + "/" + name;
+  std::string program = folder + "/" + name;
   const std::string build = "mkdir -p '" + folder + "' && cd '" + module +
                             "' && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o '" +
                             program + "' './" + name + "' >&2";

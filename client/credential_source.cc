@@ -64,12 +64,12 @@ bool CredentialSource::IsFresh() const {
 }
 
 Result<std::shared_ptr<const Credential>> CredentialSource::Get(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
     if (IsFresh()) return current_;
     if (!loading_) break;
-    clock_->WaitUntil(lock, loaded_, Clock::Steady::max(), stop);
+    clock_->WaitUntil(mutex_, loaded_, Clock::Steady::max(), stop);
   }
   loading_ = true;
   const std::shared_ptr<const Credential> previous = current_;
@@ -89,7 +89,7 @@ Result<std::shared_ptr<const Credential>> CredentialSource::Get(const std::stop_
 
 bool CredentialSource::Drop(const Credential& refused) {
   if (!config_.exec && config_.token_file.empty()) return false;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   // Somebody else may have dropped it already, and the one we have now is newer.
   if (current_ != nullptr && current_->generation == refused.generation) dropped_ = true;
   return true;

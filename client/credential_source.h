@@ -15,13 +15,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/config.h"
 
 namespace larder {
@@ -44,26 +44,26 @@ class CredentialSource {
   bool Drop(const Credential& refused);
 
  private:
-  bool IsFresh() const;  // REQUIRES: mutex_ held
+  bool IsFresh() const LARDER_REQUIRES(mutex_);
   // `renew`: the previous one is of no use any more; otherwise only the files are read again.
   Result<Credential> Load(const std::stop_token& stop, const Credential* previous,
                           bool renew) const;
   Result<void> LoadFiles(Credential& credential, const Credential* previous) const;
   Result<void> LoadPlugin(Credential& credential, const std::stop_token& stop) const;
   Result<void> LoadToken(Credential& credential, const Credential* previous) const;
-  bool IsUsable() const;  // REQUIRES: mutex_ held
+  bool IsUsable() const LARDER_REQUIRES(mutex_);
 
   const ClientConfig config_;
   Clock* const clock_;
   const bool has_files_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any loaded_;
-  bool loading_ = false;
-  bool dropped_ = false;
-  std::shared_ptr<const Credential> current_;
-  Clock::Steady loaded_at_;
-  uint64_t next_generation_ = 1;
+  bool loading_ LARDER_GUARDED_BY(mutex_) = false;
+  bool dropped_ LARDER_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const Credential> current_ LARDER_GUARDED_BY(mutex_);
+  Clock::Steady loaded_at_ LARDER_GUARDED_BY(mutex_);
+  uint64_t next_generation_ LARDER_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace larder

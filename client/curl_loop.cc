@@ -45,7 +45,7 @@ CurlLoop::~CurlLoop() { Shutdown(); }
 
 void CurlLoop::Shutdown() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     shut_down_ = true;
   }
   curl_multi_wakeup(multi_->handle);
@@ -54,7 +54,7 @@ void CurlLoop::Shutdown() {
 
 void CurlLoop::Post(Command command, std::shared_ptr<Transfer> transfer) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!shut_down_) {
       queue_.emplace_back(command, std::move(transfer));
       transfer = nullptr;
@@ -72,7 +72,7 @@ void CurlLoop::Run() {
     Queue commands;
     bool shut_down = false;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       commands.swap(queue_);
       shut_down = shut_down_;
     }

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/transfer.h"
 
 namespace larder {
@@ -46,9 +46,9 @@ class CurlLoop {
   std::unique_ptr<Multi> multi_;
   std::unordered_map<Transfer*, std::shared_ptr<Transfer>> running_;  // the network thread's
 
-  std::mutex mutex_;
-  Queue queue_;             // guarded by mutex_
-  bool shut_down_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  Queue queue_ LARDER_GUARDED_BY(mutex_);
+  bool shut_down_ LARDER_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

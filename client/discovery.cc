@@ -90,7 +90,7 @@ Discovery::Discovery(HttpTransport& transport, Options options)
 template <typename Lookup>
 Result<Resource> Discovery::Find(const Lookup& lookup, std::string_view what,
                                  const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Snapshot snapshot, Current(stop));
+  LARDER_ASSIGN_OR_RETURN(const Snapshot snapshot, Load(nullptr, stop));
   if (const ApiResource* found = lookup(*snapshot)) return found->resource;
   LARDER_ASSIGN_OR_RETURN(const Snapshot newer, RefreshForMiss(snapshot, stop));
   if (newer != nullptr) {
@@ -113,41 +113,40 @@ Result<Resource> Discovery::ForKind(std::string_view api_version, std::string_vi
 }
 
 Result<std::vector<ApiResource>> Discovery::Resources(const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Snapshot snapshot, Current(stop));
+  LARDER_ASSIGN_OR_RETURN(const Snapshot snapshot, Load(nullptr, stop));
   return *snapshot;
 }
 
 Result<void> Discovery::Refresh(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(Load(lock, stop));
+  Snapshot before;
+  {
+    MutexLock lock(mutex_);
+    before = snapshot_;
+  }
+  LARDER_RETURN_IF_ERROR(Load(before, stop));
   return {};
-}
-
-Result<Discovery::Snapshot> Discovery::Current(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  if (snapshot_ != nullptr) return snapshot_;
-  return Load(lock, stop);
 }
 
 Result<Discovery::Snapshot> Discovery::RefreshForMiss(const Snapshot& seen,
                                                       const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  if (snapshot_ != seen) return snapshot_;  // somebody else looked again meanwhile
-  if (tried_at_ && options_.clock->Now() - *tried_at_ < options_.min_refresh_interval) {
-    return Snapshot();
+  {
+    MutexLock lock(mutex_);
+    const bool lately =
+        tried_at_ && options_.clock->Now() - *tried_at_ < options_.min_refresh_interval;
+    if (snapshot_ == seen && lately) return Snapshot();
   }
-  return Load(lock, stop);
+  return Load(seen, stop);
 }
 
 // One caller reads; those who come meanwhile wait for it and take its result, or read themselves
 // when it failed.
-Result<Discovery::Snapshot> Discovery::Load(std::unique_lock<std::mutex>& lock,
-                                            const std::stop_token& stop) {
-  const Snapshot before = snapshot_;
-  while (loading_) {
-    if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
-    options_.clock->WaitUntil(lock, loaded_, Clock::Steady::max(), stop);
+Result<Discovery::Snapshot> Discovery::Load(const Snapshot& before, const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  for (;;) {
     if (snapshot_ != before) return snapshot_;
+    if (!loading_) break;
+    if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
+    options_.clock->WaitUntil(mutex_, loaded_, Clock::Steady::max(), stop);
   }
   loading_ = true;
   lock.unlock();

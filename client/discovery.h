@@ -16,7 +16,6 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -25,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/discovery_documents.h"
 #include "client/transport.h"
 #include "schema/resource.h"
@@ -57,11 +57,10 @@ class Discovery {
  private:
   using Snapshot = std::shared_ptr<const std::vector<ApiResource>>;
 
-  // What was read last, or newly read where nothing was yet.
-  Result<Snapshot> Current(const std::stop_token& stop);
   // Newly read where that is allowed again; otherwise nullptr.
   Result<Snapshot> RefreshForMiss(const Snapshot& seen, const std::stop_token& stop);
-  Result<Snapshot> Load(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
+  // What is other than `before`: what somebody has read since, or newly read.
+  Result<Snapshot> Load(const Snapshot& before, const std::stop_token& stop);
   template <typename Lookup>
   Result<Resource> Find(const Lookup& lookup, std::string_view what, const std::stop_token& stop);
 
@@ -71,11 +70,11 @@ class Discovery {
   HttpTransport& transport_;
   const Options options_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any loaded_;
-  bool loading_ = false;
-  Snapshot snapshot_;
-  std::optional<Clock::Steady> tried_at_;
+  bool loading_ LARDER_GUARDED_BY(mutex_) = false;
+  Snapshot snapshot_ LARDER_GUARDED_BY(mutex_);
+  std::optional<Clock::Steady> tried_at_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -110,7 +110,7 @@ void EventRecorder::Event(const Object& about, EventLevel level, std::string_vie
   series->key = fmt::format("{}\x1f{}\x1f{}\x1f{}\x1f{}\x1f{}", about.uid(), about.kind(),
                             about.key().ToString(), LevelName(level), reason, series->message);
 
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (const auto waiting = pending_.find(series->key); waiting != pending_.end()) {
     ++waiting->second->count;
     waiting->second->last = now;
@@ -126,19 +126,19 @@ void EventRecorder::Event(const Object& about, EventLevel level, std::string_vie
 }
 
 bool EventRecorder::Flush(Clock::Steady deadline, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!queue_.empty() || writing_) {
     if (options_.clock->Now() >= deadline) return false;
-    if (!options_.clock->WaitUntil(lock, changed_, deadline, stop)) return false;
+    if (!options_.clock->WaitUntil(mutex_, changed_, deadline, stop)) return false;
   }
   return true;
 }
 
 void EventRecorder::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (queue_.empty()) {
-      options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), stop);
+      options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), stop);
       continue;
     }
     // From here on only this thread knows it.

@@ -17,7 +17,6 @@
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -26,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/api_client.h"
 #include "client/qps_limiter.h"
 #include "client/transport.h"
@@ -81,11 +81,12 @@ class EventRecorder {
   std::atomic<uint64_t> written_{0};
   std::atomic<uint64_t> dropped_{0};
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<SeriesPtr> queue_;                         // guarded by mutex_
-  std::unordered_map<std::string, SeriesPtr> pending_;  // guarded by mutex_: what is in queue_
-  bool writing_ = false;                                // guarded by mutex_
+  std::deque<SeriesPtr> queue_ LARDER_GUARDED_BY(mutex_);
+  // What is in queue_.
+  std::unordered_map<std::string, SeriesPtr> pending_ LARDER_GUARDED_BY(mutex_);
+  bool writing_ LARDER_GUARDED_BY(mutex_) = false;
 
   // The writer's own: written series, the last used first, and the limiters of the objects.
   std::list<SeriesPtr> remembered_;

@@ -29,7 +29,7 @@ Json ToJson(const YAML::Node& node, int depth, size_t& nodes) {
     for (const auto& entry : node) list.push_back(ToJson(entry, depth + 1, nodes));
     return list;
   }
-  const std::string text = node.Scalar();
+  std::string text = node.Scalar();
   const bool quoted = node.Tag() == "!";
   if (!quoted) {
     Json plain = Json::parse(text, nullptr, /*allow_exceptions=*/false);

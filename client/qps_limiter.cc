@@ -24,21 +24,21 @@ bool QpsLimiter::Wait(const std::stop_token& stop) {
   if (qps_ <= 0) return true;
   std::chrono::nanoseconds delay{0};
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     Refill();
     tokens_ -= 1;
     if (tokens_ >= 0) return true;
     delay = std::chrono::nanoseconds(static_cast<int64_t>(std::ceil(-tokens_ / qps_ * 1e9)));
   }
   if (clock_->SleepFor(delay, stop)) return true;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   tokens_ += 1;
   return false;
 }
 
 bool QpsLimiter::TryAccept() {
   if (qps_ <= 0) return true;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Refill();
   if (tokens_ < 1) return false;
   tokens_ -= 1;

@@ -8,10 +8,10 @@
 //   if (!limiter.Wait(stop)) return cancelled;
 #pragma once
 
-#include <mutex>
 #include <stop_token>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -26,14 +26,14 @@ class QpsLimiter {
   bool TryAccept();
 
  private:
-  void Refill();  // REQUIRES: mutex_ held
+  void Refill() LARDER_REQUIRES(mutex_);
 
   const double qps_;
   const double burst_;
   Clock* const clock_;
-  std::mutex mutex_;
-  double tokens_;  // below zero: so many are promised to waiters
-  Clock::Steady filled_at_;
+  Mutex mutex_;
+  double tokens_ LARDER_GUARDED_BY(mutex_);  // below zero: so many are promised to waiters
+  Clock::Steady filled_at_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -35,7 +35,7 @@ Transfer::Transfer(Clock* clock, Limits limits) : clock_(clock), limits_(limits)
 Transfer::~Transfer() = default;
 
 bool Transfer::OnHeader(std::string_view line) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   header_bytes_ += line.size();
   if (header_bytes_ > limits_.max_header_bytes) {
     abort_reason_ = Error{
@@ -71,7 +71,7 @@ bool Transfer::OnHeader(std::string_view line) {
 }
 
 Transfer::Accepted Transfer::OnBody(std::string_view bytes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (limits_.pausable) {
     // A single piece is at most libcurl's receive buffer, so an empty buffer always takes one.
     if (!buffer_.empty() && buffer_.size() + bytes.size() > limits_.max_buffer_bytes) {
@@ -94,15 +94,15 @@ Transfer::Accepted Transfer::OnBody(std::string_view bytes) {
 }
 
 void Transfer::Finish(std::optional<Error> error) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (finished_) return;
   finished_ = true;
   error_ = abort_reason_ ? std::move(abort_reason_) : std::move(error);
   changed_.notify_all();
 }
 
-Result<void> Transfer::WaitWhileIdle(std::unique_lock<std::mutex>& lock, std::string* spare,
-                                     const std::stop_token& stop, Clock::Steady deadline) {
+Result<void> Transfer::WaitWhileIdle(std::string* spare, const std::stop_token& stop,
+                                     Clock::Steady deadline) {
   const bool for_body = spare != nullptr;
   const Clock::Steady shrink_at = clock_->Now() + kShrinkAfter;
   for (;;) {
@@ -119,13 +119,13 @@ Result<void> Transfer::WaitWhileIdle(std::unique_lock<std::mutex>& lock, std::st
         until = std::min(deadline, shrink_at);
       }
     }
-    clock_->WaitUntil(lock, changed_, until, stop);
+    clock_->WaitUntil(mutex_, changed_, until, stop);
   }
 }
 
 Result<void> Transfer::WaitForHeaders(const std::stop_token& stop, Clock::Steady deadline) {
-  std::unique_lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitWhileIdle(lock, nullptr, stop, deadline));
+  MutexLock lock(mutex_);
+  LARDER_RETURN_IF_ERROR(WaitWhileIdle(nullptr, stop, deadline));
   if (headers_done_) return {};
   if (error_) return tl::unexpected(*error_);
   return MakeError(ErrorCode::kUnavailable, "the connection ended before an answer came");
@@ -134,8 +134,8 @@ Result<void> Transfer::WaitForHeaders(const std::stop_token& stop, Clock::Steady
 Result<Transfer::Taken> Transfer::Take(std::string& into, const std::stop_token& stop,
                                        Clock::Steady deadline) {
   into.clear();
-  std::unique_lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitWhileIdle(lock, &into, stop, deadline));
+  MutexLock lock(mutex_);
+  LARDER_RETURN_IF_ERROR(WaitWhileIdle(&into, stop, deadline));
   Taken taken;
   if (!buffer_.empty()) {
     into.swap(buffer_);
@@ -148,7 +148,7 @@ Result<Transfer::Taken> Transfer::Take(std::string& into, const std::stop_token&
 }
 
 uint64_t Transfer::wire_bytes() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return wire_bytes_;
 }
 

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -23,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -69,25 +69,25 @@ class Transfer {
  private:
   // Until there is something to take, or without `spare` until the headers are there. When nothing
   // comes for a while the memory of the buffer and of `spare` is given back.
-  Result<void> WaitWhileIdle(std::unique_lock<std::mutex>& lock, std::string* spare,
-                             const std::stop_token& stop, Clock::Steady deadline);
+  Result<void> WaitWhileIdle(std::string* spare, const std::stop_token& stop,
+                             Clock::Steady deadline) LARDER_REQUIRES(mutex_);
 
   Clock* const clock_;
   const Limits limits_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  int status_ = 0;
-  std::map<std::string, std::string> headers_;
-  size_t header_bytes_ = 0;
-  bool headers_done_ = false;
-  std::string buffer_;
-  uint64_t wire_bytes_ = 0;
-  bool paused_ = false;
-  bool finished_ = false;
-  std::optional<Error> error_;
+  int status_ = 0;                              // invariant 3
+  std::map<std::string, std::string> headers_;  // invariant 3
+  size_t header_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool headers_done_ LARDER_GUARDED_BY(mutex_) = false;
+  std::string buffer_ LARDER_GUARDED_BY(mutex_);
+  uint64_t wire_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool paused_ LARDER_GUARDED_BY(mutex_) = false;
+  bool finished_ LARDER_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ LARDER_GUARDED_BY(mutex_);
   // Why a callback aborted; what libcurl then reports would only say that it was aborted.
-  std::optional<Error> abort_reason_;
+  std::optional<Error> abort_reason_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

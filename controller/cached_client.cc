@@ -25,14 +25,14 @@ Result<Resource> CachedClient::Resolve(const ResourceName& name, const std::stop
           ? name.resource().resource + "." + name.resource().version + "." + name.resource().group
           : name.name();
   {
-    std::shared_lock lock(mutex_);
+    ReaderLock lock(mutex_);
     if (const auto found = resolved_.find(text); found != resolved_.end()) return found->second;
   }
   Result<Resource> resource = LookupResource(text);
   // Only the server knows kind and scope of what is not built in.
   if (!resource || resource->kind.empty()) resource = discovery_.Resolve(text, stop);
   if (!resource) return resource;
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   return resolved_.emplace(text, *resource).first->second;
 }
 
@@ -45,13 +45,13 @@ Result<Resource> CachedClient::ResolveForWrite(const ResourceName& name,
 }
 
 SharedInformer* CachedClient::InformerOf(const Resource& resource) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   const auto found = informers_.find(resource.Path());
   return found == informers_.end() ? nullptr : found->second;
 }
 
 void CachedClient::AddInformer(SharedInformer* informer) {
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   SharedInformer*& current = informers_[informer->options().resource.Path()];
   if (!current || Narrowness(informer->options()) < Narrowness(current->options())) {
     current = informer;
@@ -59,7 +59,7 @@ void CachedClient::AddInformer(SharedInformer* informer) {
 }
 
 void CachedClient::RemoveInformers() {
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   informers_.clear();
 }
 
@@ -184,7 +184,7 @@ Result<ObjectPtr> CachedClient::ApplyStatus(const ResourceName& name, Json inten
 Result<void> CachedClient::Delete(const ResourceName& name, const ObjectKey& key,
                                   const DeleteOptions& options, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  const Result<void> deleted = live_.Delete(resource, key, options, stop);
+  Result<void> deleted = live_.Delete(resource, key, options, stop);
   if (!deleted && deleted.error().code == ErrorCode::kNotFound) return {};
   return deleted;
 }

@@ -19,9 +19,7 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <shared_mutex>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
@@ -29,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/api_client.h"
 #include "client/discovery.h"
 #include "indexer/lister.h"
@@ -57,8 +56,8 @@ class ResourceName {
 class CachedClient {
  public:
   // `transport` must outlive the client. `may_write` is asked before each write; null: always.
-  CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write = nullptr,
-               Clock* clock = RealClock());
+  explicit CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write = nullptr,
+                        Clock* clock = RealClock());
 
   // The built-in table, then the server's discovery; what was found is kept.
   Result<Resource> Resolve(const ResourceName& name, const std::stop_token& stop = {});
@@ -123,9 +122,10 @@ class CachedClient {
   Discovery discovery_;
   const std::function<Result<void>()> may_write_;
 
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::string, Resource> resolved_;          // by name
-  std::unordered_map<std::string, SharedInformer*> informers_;  // by Resource::Path()
+  mutable SharedMutex mutex_;
+  std::unordered_map<std::string, Resource> resolved_ LARDER_GUARDED_BY(mutex_);  // by name
+  // By Resource::Path().
+  std::unordered_map<std::string, SharedInformer*> informers_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -32,7 +32,7 @@ Controller::~Controller() { Stop(); }
 void Controller::Start() {
   const uint32_t count = definition_.options.max_concurrent_reconciles;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     alive_ += count;
   }
   for (uint32_t i = 0; i < count; ++i) {
@@ -44,10 +44,10 @@ void Controller::Start() {
 void Controller::BeginStop() { workers_.request_stop(); }
 
 bool Controller::WaitUntilIdle(Clock::Steady deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (alive_ > 0) {
     if (environment_.clock->Now() >= deadline) return false;
-    environment_.clock->WaitUntil(lock, idle_, deadline, {});
+    environment_.clock->WaitUntil(mutex_, idle_, deadline, {});
   }
   return true;
 }
@@ -59,21 +59,21 @@ void Controller::Stop() {
 }
 
 Controller::Stats Controller::GetStats() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return {reconciles_, errors_, active_};
 }
 
 void Controller::Work() {
   while (const auto item = queue_->GetWithPriority(workers_.get_token())) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       ++active_;
     }
     Process(*item);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     --active_;
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   --alive_;
   idle_.notify_all();
 }

@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "controller/controller_metrics.h"
 #include "controller/deadlines.h"
 #include "controller/reconciler.h"
@@ -123,11 +123,11 @@ class Controller {
 
   std::atomic<uint64_t> reconciles_{0};
   std::atomic<uint64_t> errors_{0};
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any idle_;
-  uint32_t active_ = 0;                // guarded by mutex_: reconciles that run
-  uint32_t alive_ = 0;                 // guarded by mutex_: workers
-  std::vector<std::jthread> threads_;  // last
+  uint32_t active_ LARDER_GUARDED_BY(mutex_) = 0;  // reconciles that run
+  uint32_t alive_ LARDER_GUARDED_BY(mutex_) = 0;   // workers
+  std::vector<std::jthread> threads_;              // last
 };
 
 }  // namespace larder

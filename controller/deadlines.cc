@@ -10,7 +10,7 @@ Deadlines::Deadlines(Clock* clock)
     : clock_(clock), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 Deadlines::Guard Deadlines::Watch(std::stop_source run, Clock::Steady deadline) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const uint64_t id = next_id_++;
   entries_.emplace(id, Entry{std::move(run), deadline});
   changed_.notify_all();
@@ -19,18 +19,18 @@ Deadlines::Guard Deadlines::Watch(std::stop_source run, Clock::Steady deadline) 
 
 Deadlines::Guard::~Guard() {
   if (!owner_) return;
-  std::lock_guard lock(owner_->mutex_);
+  MutexLock lock(owner_->mutex_);
   owner_->entries_.erase(id_);
 }
 
 bool Deadlines::Guard::Expired() const {
   if (!owner_) return false;
-  std::lock_guard lock(owner_->mutex_);
+  MutexLock lock(owner_->mutex_);
   return owner_->entries_.at(id_).expired;
 }
 
 void Deadlines::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const Clock::Steady now = clock_->Now();
     Clock::Steady next = Clock::Steady::max();
@@ -51,7 +51,7 @@ void Deadlines::Run(const std::stop_token& stop) {
       lock.lock();
       continue;
     }
-    if (!clock_->WaitUntil(lock, changed_, next, stop)) return;
+    if (!clock_->WaitUntil(mutex_, changed_, next, stop)) return;
   }
 }
 

@@ -12,12 +12,12 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace larder::internal {
 
@@ -50,11 +50,11 @@ class Deadlines {
   void Run(const std::stop_token& stop);
 
   Clock* const clock_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<uint64_t, Entry> entries_;  // guarded by mutex_
-  uint64_t next_id_ = 1;               // guarded by mutex_
-  std::jthread thread_;                // last
+  std::map<uint64_t, Entry> entries_ LARDER_GUARDED_BY(mutex_);
+  uint64_t next_id_ LARDER_GUARDED_BY(mutex_) = 1;
+  std::jthread thread_;  // last
 };
 
 }  // namespace larder::internal

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
+
 namespace larder {
 namespace {
 
@@ -97,9 +99,9 @@ class HealthServer::Impl {
                                                 options.tls_key_file.c_str());
   }
 
-  Checks Copy(const Checks& checks) {
-    std::lock_guard lock(mutex);
-    return checks;
+  Checks Copy(Checks Impl::*checks) {
+    MutexLock lock(mutex);
+    return this->*checks;
   }
 
   void AddRoutes() {
@@ -109,12 +111,12 @@ class HealthServer::Impl {
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
-    AddChecks("/healthz", health);
-    AddChecks("/readyz", ready);
+    AddChecks("/healthz", &Impl::health);
+    AddChecks("/readyz", &Impl::ready);
     server->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
       std::vector<std::function<void()>> before;
       {
-        std::lock_guard lock(mutex);
+        MutexLock lock(mutex);
         before = refresh;
       }
       for (const auto& one : before) one();
@@ -124,22 +126,22 @@ class HealthServer::Impl {
     });
   }
 
-  void AddChecks(const std::string& path, const Checks& checks) {
-    server->Get(
-        path, [this, path, &checks](const httplib::Request& request, httplib::Response& response) {
-          Answer(path.substr(1), Copy(checks), request, response);
-        });
+  void AddChecks(const std::string& path, Checks Impl::*checks) {
+    server->Get(path,
+                [this, path, checks](const httplib::Request& request, httplib::Response& response) {
+                  Answer(path.substr(1), Copy(checks), request, response);
+                });
     server->Get(path + "/(.+)",
-                [this, &checks](const httplib::Request& request, httplib::Response& response) {
+                [this, checks](const httplib::Request& request, httplib::Response& response) {
                   AnswerOne(Copy(checks), request.matches[1], response);
                 });
   }
 
   prometheus::Registry* const registry;
-  std::mutex mutex;  // guards the next three
-  Checks health;
-  Checks ready;
-  std::vector<std::function<void()>> refresh;
+  Mutex mutex;
+  Checks health LARDER_GUARDED_BY(mutex);
+  Checks ready LARDER_GUARDED_BY(mutex);
+  std::vector<std::function<void()>> refresh LARDER_GUARDED_BY(mutex);
   std::unique_ptr<httplib::Server> server;
   std::atomic<int> port = 0;  // asked for by whoever waits for the start
   std::atomic<bool> ended{false};
@@ -152,17 +154,17 @@ HealthServer::HealthServer(prometheus::Registry* registry)
 HealthServer::~HealthServer() { Stop(); }
 
 void HealthServer::AddHealthCheck(std::string name, HealthCheck check) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   impl_->health[std::move(name)] = std::move(check);
 }
 
 void HealthServer::AddReadyCheck(std::string name, HealthCheck check) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   impl_->ready[std::move(name)] = std::move(check);
 }
 
 void HealthServer::OnScrape(std::function<void()> refresh) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   impl_->refresh.push_back(std::move(refresh));
 }
 
@@ -177,8 +179,8 @@ Result<void> HealthServer::Start(const Options& options) {
   impl_->AddRoutes();
   const int port =
       address.port == 0
-          ? impl_->server->bind_to_any_port(address.host.c_str())
-          : (impl_->server->bind_to_port(address.host.c_str(), address.port) ? address.port : -1);
+          ? impl_->server->bind_to_any_port(address.host)
+          : (impl_->server->bind_to_port(address.host, address.port) ? address.port : -1);
   if (port < 0) {
     return MakeError(ErrorCode::kUnavailable, "cannot listen on {}: is the port in use?",
                      options.address);

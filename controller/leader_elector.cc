@@ -48,12 +48,12 @@ bool LeaderElector::IsLeader() const {
 }
 
 std::string LeaderElector::Leader() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return leader_;
 }
 
 std::optional<Error> LeaderElector::LastError() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return last_error_;
 }
 
@@ -89,7 +89,7 @@ bool LeaderElector::TryAcquireOrRenew(const std::stop_token& stop) {
   const Clock::Steady asked_at = options_.clock->Now();
   const Result<void> outcome = Try(asked_at, stop);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     last_error_ = outcome ? std::nullopt : std::optional(outcome.error());
   }
   if (!outcome && outcome.error().code != ErrorCode::kConflict) {
@@ -102,7 +102,7 @@ Result<void> LeaderElector::Try(Clock::Steady asked_at, const std::stop_token& s
   // The leader writes over what it wrote last, without reading: one request, and a conflict says
   // that somebody else did.
   if (IsLeader() && observed_ && observed_->holder == options_.identity) {
-    const Result<void> renewed = Write(observed_, asked_at, stop);
+    Result<void> renewed = Write(observed_, asked_at, stop);
     if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
   }
   Result<Record> current = Read(stop);
@@ -131,7 +131,7 @@ void LeaderElector::Observe(const Record& record) {
   if (!observed_ || observed_->version != record.version) observed_at_ = options_.clock->Now();
   observed_ = record;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (leader_ == record.holder) return;
     leader_ = record.holder;
   }

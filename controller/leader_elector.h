@@ -20,7 +20,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <stop_token>
@@ -28,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/api_client.h"
 #include "client/transport.h"
 
@@ -111,9 +111,9 @@ class LeaderElector {
   std::optional<Record> observed_;
   Clock::Steady observed_at_{};
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::string leader_;
-  std::optional<Error> last_error_;
+  mutable Mutex mutex_;
+  std::string leader_ LARDER_GUARDED_BY(mutex_);
+  std::optional<Error> last_error_ LARDER_GUARDED_BY(mutex_);
   // Nanoseconds of the steady clock until which we lead; 0: we do not.
   std::atomic<int64_t> leads_until_{0};
 };

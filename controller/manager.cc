@@ -125,9 +125,21 @@ void Manager::Impl::PublishLeadership() {
       .Set(elector->IsLeader() ? 1 : 0);
 }
 
+std::vector<Controller*> Manager::Impl::Controllers() const {
+  std::vector<Controller*> all;
+  MutexLock lock(mutex);
+  for (const auto& controller : controllers) all.push_back(controller.get());
+  return all;
+}
+
+SharedInformerFactory* Manager::Impl::Factory() const {
+  MutexLock lock(mutex);
+  return factory.get();
+}
+
 void Manager::Impl::Fail(Error reason) {
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     if (!failure) failure = std::move(reason);
     changed.notify_all();
   }
@@ -156,7 +168,7 @@ Error TooLate(const char* what) {
 }  // namespace
 
 Result<void> Manager::Add(Controller::Definition definition) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   if (impl_->started) return tl::unexpected(TooLate("a controller"));
   for (const auto& other : impl_->definitions) {
     if (other.name != definition.name) continue;
@@ -169,7 +181,7 @@ Result<void> Manager::Add(Controller::Definition definition) {
 }
 
 Result<void> Manager::Add(Runnable runnable) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   if (impl_->started) return tl::unexpected(TooLate("a runnable"));
   if (!runnable.run) {
     return MakeError(ErrorCode::kInvalidArgument, "runnable {} has no function", runnable.name);
@@ -179,7 +191,7 @@ Result<void> Manager::Add(Runnable runnable) {
 }
 
 Result<void> Manager::Watch(ResourceName resource, SourceOptions options) {
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   if (impl_->started) return tl::unexpected(TooLate("a watch"));
   impl_->watches.push_back(
       {SourceRole::kWatches, std::move(resource), nullptr, std::move(options)});
@@ -203,34 +215,30 @@ prometheus::Registry& Manager::registry() { return impl_->registry; }
 const ManagerConfig& Manager::config() const { return impl_->config; }
 int Manager::port() const { return impl_->health->port(); }
 
-SharedInformerFactory* Manager::informers() {
-  std::lock_guard lock(impl_->mutex);
-  return impl_->factory.get();
-}
+SharedInformerFactory* Manager::informers() { return impl_->Factory(); }
 
 Controller* Manager::FindController(const std::string& name) {
-  std::lock_guard lock(impl_->mutex);
-  for (const auto& controller : impl_->controllers) {
-    if (controller->name() == name) return controller.get();
+  for (Controller* controller : impl_->Controllers()) {
+    if (controller->name() == name) return controller;
   }
   return nullptr;
 }
 
 bool Manager::IsLeader() const {
   if (impl_->elector) return impl_->elector->IsLeader();
-  std::lock_guard lock(impl_->mutex);
+  MutexLock lock(impl_->mutex);
   return impl_->working;
 }
 
 namespace {
 
-Result<void> WaitFor(Manager::Impl& impl, const bool& flag, const char* what,
+Result<void> WaitFor(Manager::Impl& impl, bool Manager::Impl::*flag, const char* what,
                      Clock::Steady deadline, const std::stop_token& stop) {
-  std::unique_lock lock(impl.mutex);
-  while (!flag) {
+  MutexLock lock(impl.mutex);
+  while (!(impl.*flag)) {
     if (impl.failure) return tl::unexpected(*impl.failure);
     if (impl.clock->Now() >= deadline) return MakeError(ErrorCode::kTimeout, "not {} yet", what);
-    if (!impl.clock->WaitUntil(lock, impl.changed, deadline, stop)) {
+    if (!impl.clock->WaitUntil(impl.mutex, impl.changed, deadline, stop)) {
       return MakeError(ErrorCode::kCancelled, "stopped before it was {}", what);
     }
   }
@@ -240,11 +248,11 @@ Result<void> WaitFor(Manager::Impl& impl, const bool& flag, const char* what,
 }  // namespace
 
 Result<void> Manager::WaitForSync(Clock::Steady deadline, const std::stop_token& stop) {
-  return WaitFor(*impl_, impl_->synced, "in sync", deadline, stop);
+  return WaitFor(*impl_, &Impl::synced, "in sync", deadline, stop);
 }
 
 Result<void> Manager::WaitUntilWorking(Clock::Steady deadline, const std::stop_token& stop) {
-  return WaitFor(*impl_, impl_->working, "working", deadline, stop);
+  return WaitFor(*impl_, &Impl::working, "working", deadline, stop);
 }
 
 }  // namespace larder

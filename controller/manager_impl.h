@@ -4,12 +4,11 @@
 #include <prometheus/registry.h>
 
 #include <condition_variable>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "controller/manager.h"
 #include "controller/resyncer.h"
 
@@ -45,6 +44,10 @@ class Manager::Impl {
   void Stuck();
   void Finish();
 
+  // None goes before the manager does.
+  std::vector<Controller*> Controllers() const;
+  SharedInformerFactory* Factory() const;
+
   // Ends Run with this reason; the first one counts.
   void Fail(Error reason);
   Result<void> MayWrite() const;
@@ -67,20 +70,19 @@ class Manager::Impl {
   std::unique_ptr<EventRecorder> events;
   std::unique_ptr<HealthServer> health;
   std::string cluster_uid;
-  std::vector<std::unique_ptr<Controller>> controllers;  // guarded by mutex
-  std::unique_ptr<SharedInformerFactory> factory;        // guarded by mutex; its queues outlive it
+  std::vector<std::unique_ptr<Controller>> controllers LARDER_GUARDED_BY(mutex);
+  std::unique_ptr<SharedInformerFactory> factory LARDER_GUARDED_BY(mutex);  // its queues outlive it
 
-  std::mutex mutex;  // guards what follows
+  mutable Mutex mutex;
   std::condition_variable_any changed;
-  std::vector<Controller::Definition> definitions;
-  std::vector<Runnable> runnables;
-  std::vector<Source> watches;
-  std::map<std::string, HealthCheck> ready_checks;
-  bool started = false;
-  bool synced = false;
-  bool working = false;
-  size_t running = 0;  // runnables
-  std::optional<Error> failure;
+  std::vector<Controller::Definition> definitions LARDER_GUARDED_BY(mutex);
+  std::vector<Runnable> runnables LARDER_GUARDED_BY(mutex);
+  std::vector<Source> watches LARDER_GUARDED_BY(mutex);
+  bool started LARDER_GUARDED_BY(mutex) = false;
+  bool synced LARDER_GUARDED_BY(mutex) = false;
+  bool working LARDER_GUARDED_BY(mutex) = false;
+  size_t running LARDER_GUARDED_BY(mutex) = 0;  // runnables
+  std::optional<Error> failure LARDER_GUARDED_BY(mutex);
 
   std::stop_source ending;  // of Run itself
   std::stop_source work;    // of runnables, resyncs and the election

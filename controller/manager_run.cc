@@ -38,7 +38,7 @@ std::string RoleName(SourceRole role) {
 
 Result<void> Manager::Impl::Run(const std::stop_token& stop) {
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     if (std::exchange(started, true)) {
       return MakeError(ErrorCode::kNotReady, "a manager runs once: make a new one");
     }
@@ -56,7 +56,7 @@ Result<void> Manager::Impl::Run(const std::stop_token& stop) {
   EndWork(!outcome && election.joinable() && !elector->IsLeader());
   Finish();
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     if (failure) outcome = tl::unexpected(*failure);
   }
   if (!outcome && outcome.error().code == ErrorCode::kCancelled && stop.stop_requested()) {
@@ -71,7 +71,7 @@ Result<void> Manager::Impl::Serve() {
   health->AddHealthCheck("ping", [] { return Result<void>(); });
   health->AddReadyCheck("store", [this] { return store->Health(); });
   health->AddReadyCheck("informers", [this]() -> Result<void> {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     if (synced) return {};
     return MakeError(ErrorCode::kNotReady, "{}",
                      factory ? "not in sync yet" : "the server was not reached yet");
@@ -109,12 +109,17 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
   defaults.tweak = options.tweak;
   defaults.clock = clock;
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     factory = std::make_unique<SharedInformerFactory>(context, defaults);
   }
   resyncer = std::make_unique<internal::Resyncer>(store.get(), clock);
   LARDER_RETURN_IF_ERROR(OpenWatches(stop));
-  for (const Controller::Definition& definition : definitions) {
+  std::vector<Controller::Definition> wanted;
+  {
+    MutexLock lock(mutex);
+    wanted = definitions;
+  }
+  for (const Controller::Definition& definition : wanted) {
     const Result<void> made = MakeController(definition, stop);
     if (made) continue;
     Error error = made.error();
@@ -125,7 +130,12 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
 }
 
 Result<void> Manager::Impl::OpenWatches(const std::stop_token& stop) {
-  for (const Source& source : watches) {
+  std::vector<Source> wanted;
+  {
+    MutexLock lock(mutex);
+    wanted = watches;
+  }
+  for (const Source& source : wanted) {
     LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
     LARDER_RETURN_IF_ERROR(OpenInformer(source, resource));
   }
@@ -147,7 +157,7 @@ Result<SharedInformer*> Manager::Impl::OpenInformer(const Source& source,
     if (informer.field_selector.empty()) informer.field_selector = config.field_selector;
   }
   if (source.role == SourceRole::kOwns) informer.indexes.push_back(OwnerIndex());
-  LARDER_ASSIGN_OR_RETURN(SharedInformer * opened, factory->ForResource(std::move(informer)));
+  LARDER_ASSIGN_OR_RETURN(SharedInformer * opened, Factory()->ForResource(std::move(informer)));
   opened->SetAnotherClusterHandler([this] {
     Fail({ErrorCode::kInternal,
           "the server is not the cluster that this store was filled from; a restart begins a new "
@@ -188,7 +198,7 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
                                       clock,        config.base_delay, config.max_delay};
   Controller* controller = nullptr;
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     controllers.push_back(
         std::make_unique<Controller>(std::move(definition), std::move(queue), environment));
     controller = controllers.back().get();
@@ -226,38 +236,43 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
 }
 
 Result<void> Manager::Impl::Sync(const std::stop_token& stop) {
-  factory->Start();
+  SharedInformerFactory* const informers = Factory();
+  informers->Start();
   const Clock::Steady begin = clock->Now();
   for (;;) {
     // In pieces, so that a log shows what is missing.
-    const Result<void> done =
-        factory->WaitForCacheSync(clock->Now() + std::chrono::seconds(10), stop);
+    Result<void> done = informers->WaitForCacheSync(clock->Now() + std::chrono::seconds(10), stop);
     if (done) break;
     if (done.error().code != ErrorCode::kTimeout) return done;
     spdlog::info("waiting for the first sync: {}", done.error().message);
   }
   spdlog::info("in sync after {}",
                FormatDuration(std::chrono::duration_cast<milliseconds>(clock->Now() - begin)));
-  std::lock_guard lock(mutex);
+  MutexLock lock(mutex);
   synced = true;
   changed.notify_all();
   return {};
 }
 
 void Manager::Impl::StartControllers(bool leaders) {
-  for (const auto& controller : controllers) {
+  for (Controller* controller : Controllers()) {
     if (controller->definition().options.needs_leader_election == leaders) controller->Start();
   }
 }
 
 void Manager::Impl::StartRunnables(bool leaders, const std::stop_token& stop) {
-  for (const Runnable& runnable : runnables) {
+  std::vector<Runnable> wanted;
+  {
+    MutexLock lock(mutex);
+    wanted = runnables;
+  }
+  for (const Runnable& runnable : wanted) {
     if (runnable.needs_leader_election != leaders) continue;
     {
-      std::lock_guard lock(mutex);
+      MutexLock lock(mutex);
       ++running;
     }
-    threads.emplace_back([this, &runnable, stop] {
+    threads.emplace_back([this, runnable, stop] {
       Result<void> outcome;
       try {
         outcome = runnable.run(stop);
@@ -270,7 +285,7 @@ void Manager::Impl::StartRunnables(bool leaders, const std::stop_token& stop) {
               {},
               {}});
       }
-      std::lock_guard lock(mutex);
+      MutexLock lock(mutex);
       --running;
       changed.notify_all();
     });
@@ -297,35 +312,36 @@ Result<void> Manager::Impl::Work(const std::stop_token& stop) {
   StartControllers(true);
   StartRunnables(true, work.get_token());
   resyncer->Start();
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   working = true;
   changed.notify_all();
-  while (!failure && clock->WaitUntil(lock, changed, Clock::Steady::max(), stop)) {
+  while (!failure && clock->WaitUntil(mutex, changed, Clock::Steady::max(), stop)) {
   }
   if (failure) return tl::unexpected(*failure);
   return {};
 }
 
 bool Manager::Impl::WaitForControllers(Clock::Steady deadline) {
-  return std::all_of(controllers.begin(), controllers.end(),
-                     [&](const auto& controller) { return controller->WaitUntilIdle(deadline); });
+  const std::vector<Controller*> all = Controllers();
+  return std::all_of(all.begin(), all.end(),
+                     [&](Controller* controller) { return controller->WaitUntilIdle(deadline); });
 }
 
 bool Manager::Impl::WaitForRunnables(Clock::Steady deadline) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   while (running > 0) {
     if (clock->Now() >= deadline) return false;
-    clock->WaitUntil(lock, changed, deadline, {});
+    clock->WaitUntil(mutex, changed, deadline, {});
   }
   return true;
 }
 
 void Manager::Impl::EndWork(bool lost_lease) {
-  for (const auto& controller : controllers) controller->BeginStop();
+  for (Controller* controller : Controllers()) controller->BeginStop();
   work.request_stop();
   if (resyncer) resyncer->Stop();
   if (!lost_lease) lost_lease = !WaitWhileHolding(clock->Now() + config.shutdown_timeout);
-  for (const auto& controller : controllers) controller->CancelRuns();
+  for (Controller* controller : Controllers()) controller->CancelRuns();
   // Nobody else can hold the lease before its duration is over; a tenth of the rest is for us.
   const auto patience =
       lost_lease ? (config.lease_duration - config.renew_deadline) * 9 / 10 : kCancelPatience;
@@ -345,7 +361,7 @@ bool Manager::Impl::WaitWhileHolding(Clock::Steady deadline) {
 }
 
 void Manager::Impl::Stuck() {
-  for (const auto& controller : controllers) {
+  for (Controller* controller : Controllers()) {
     for (const QueueItemInfo& item : controller->queue().Items()) {
       if (!item.in_process) continue;
       spdlog::critical("a reconcile does not end controller={} key={}", controller->name(),
@@ -364,7 +380,7 @@ void Manager::Impl::Stuck() {
 }
 
 void Manager::Impl::Finish() {
-  for (const auto& controller : controllers) controller->Stop();
+  for (Controller* controller : Controllers()) controller->Stop();
   threads.clear();
   if (election.joinable()) {
     election.request_stop();
@@ -373,7 +389,7 @@ void Manager::Impl::Finish() {
   }
   if (events) events->Flush(clock->Now() + kEventPatience);
   if (client) client->RemoveInformers();
-  if (factory) factory->Shutdown();
+  if (SharedInformerFactory* informers = Factory()) informers->Shutdown();
   if (health) health->Stop();
 }
 

@@ -25,8 +25,8 @@ std::vector<Indexer::BuildProgress> Indexer::Progress() const {
 }
 
 bool Indexer::WaitUntilReady(std::chrono::milliseconds timeout) const {
-  std::unique_lock lock(build_mutex_);
-  return build_wake_.wait_for(lock, timeout, [this] {
+  MutexLock lock(build_mutex_);
+  return build_wake_.wait_for(build_mutex_, timeout, [this] {
     const IndexSetPtr set = Indexes();
     return std::all_of(set->indexes().begin(), set->indexes().end(),
                        [](const LiveIndexPtr& live) { return live->Ready() || !live->declared; });
@@ -37,8 +37,8 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
   for (;;) {
     LiveIndexPtr next;
     {
-      std::unique_lock lock(build_mutex_);
-      build_wake_.wait(lock, stop, [&] {
+      MutexLock lock(build_mutex_);
+      build_wake_.wait(build_mutex_, stop, [&] {
         const IndexSetPtr set = Indexes();
         for (const LiveIndexPtr& live : set->indexes()) {
           if (live->declared && !live->Ready()) next = live;
@@ -52,7 +52,7 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
                     collection_.spec.ToString(), built.error().ToString());
       store_->options().clock->SleepFor(std::chrono::seconds(1), stop);
     }
-    std::lock_guard lock(build_mutex_);
+    MutexLock lock(build_mutex_);
     build_wake_.notify_all();
   }
 }
@@ -77,7 +77,7 @@ Result<void> Indexer::Build(const LiveIndexPtr& index, const std::stop_token& st
 // Under the write lock, so that no commit changes an object between its reading here and the
 // writing of its keys. What is committed from now on brings its own keys (Writer).
 Result<bool> Indexer::BuildChunk(const LiveIndex& index, ObjectKey& after, size_t& scanned) {
-  std::lock_guard write_lock(write_mutex_);
+  MutexLock write_lock(write_mutex_);
   Transaction transaction = store_->Begin();
   size_t in_chunk = 0;
   Result<void> outcome;

@@ -47,6 +47,7 @@ Result<bool> Indexer::UnusedForLong(const IndexRecord& record) {
 // new. Those that nobody has declared so far are kept, because who needs them may come later: the
 // first who opens a collection does not know what the others declare.
 Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
+  MutexLock write_lock(write_mutex_);
   LARDER_ASSIGN_OR_RETURN(const auto stored, store_->IndexRecords(collection_.id));
   std::vector<LiveIndexPtr> live;
   for (const IndexRecord& record : stored) {
@@ -56,7 +57,7 @@ Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
         [&](const IndexDefinition& definition) { return definition.name() == record.name; });
     if (wanted != declared.end() && StoredDefinition(*wanted) == record.definition) {
       LARDER_RETURN_IF_ERROR(ForgetUnused(record.id));
-      live.push_back(std::make_shared<LiveIndex>(*std::move(wanted), record.id, record.ready));
+      live.push_back(std::make_shared<LiveIndex>(std::move(*wanted), record.id, record.ready));
       declared.erase(wanted);
       continue;
     }
@@ -78,11 +79,10 @@ Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
                                                  /*declared=*/false));
     }
   }
-  indexes_ = std::make_shared<const IndexSet>(std::move(live));
+  SetIndexes(std::move(live));
   return {};
 }
 
-// REQUIRES: nobody else writes.
 Result<void> Indexer::ForgetUnused(IndexId index) {
   const std::string note = UnusedIndexNote(collection_.id, index);
   LARDER_ASSIGN_OR_RETURN(const auto since, store_->GetNote(note));
@@ -94,7 +94,7 @@ Result<void> Indexer::ForgetUnused(IndexId index) {
 
 Result<void> Indexer::AddIndexers(std::vector<IndexDefinition> indexes) {
   {
-    std::lock_guard write_lock(write_mutex_);
+    MutexLock write_lock(write_mutex_);
     std::vector<LiveIndexPtr> live = Indexes()->indexes();
     std::set<std::string> names;
     for (const LiveIndexPtr& index : live) {
@@ -134,14 +134,14 @@ Result<void> Indexer::AddIndexers(std::vector<IndexDefinition> indexes) {
     next_index_id_ = next_id;
     SetIndexes(std::move(live));
   }
-  std::lock_guard lock(build_mutex_);
+  MutexLock lock(build_mutex_);
   build_wake_.notify_all();
   return {};
 }
 
 void Indexer::SetIndexes(std::vector<LiveIndexPtr> live) {
   auto made = std::make_shared<const IndexSet>(std::move(live));
-  std::lock_guard lock(mutex_);
+  WriterLock lock(mutex_);
   indexes_ = std::move(made);
 }
 
@@ -165,6 +165,7 @@ void Indexer::Writer::ForgetDropped() {
   for (const LiveIndexPtr& index : indexes_->indexes()) {
     if (index->definition.Computable()) left.push_back(index);
   }
+  indexer_->write_mutex_.AssumeHeld();  // by lock_
   indexer_->SetIndexes(std::move(left));
 }
 

@@ -34,12 +34,13 @@ Result<std::unique_ptr<Indexer>> Indexer::Attach(Store* store, const CollectionI
                             IndexDefinition::FromStored(record.name, definition));
     live.push_back(std::make_shared<LiveIndex>(std::move(index), record.id, record.ready));
   }
-  indexer->indexes_ = std::make_shared<const IndexSet>(std::move(live));
+  MutexLock write_lock(indexer->write_mutex_);
+  indexer->SetIndexes(std::move(live));
   return indexer;
 }
 
 IndexSetPtr Indexer::Indexes() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   return indexes_;
 }
 

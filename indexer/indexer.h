@@ -20,15 +20,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "indexer/hot_tier.h"
 #include "indexer/index_definition.h"
 #include "indexer/index_set.h"
@@ -174,7 +173,7 @@ class Indexer {
     void ForgetDropped();
 
     Indexer* const indexer_;
-    std::unique_lock<std::mutex> lock_;
+    MutexLock lock_;
     const IndexSetPtr indexes_;  // no index is added while we hold the lock
     Transaction transaction_;
     bool looked_for_unknown_ = false;
@@ -189,8 +188,8 @@ class Indexer {
   Indexer(Store* store, HotTier* hot, CollectionInfo collection);
   Result<void> AdoptStored(std::vector<IndexDefinition>& declared);
   Result<bool> UnusedForLong(const IndexRecord& record);
-  Result<void> ForgetUnused(IndexId index);
-  void SetIndexes(std::vector<LiveIndexPtr> live);
+  Result<void> ForgetUnused(IndexId index) LARDER_REQUIRES(write_mutex_);
+  void SetIndexes(std::vector<LiveIndexPtr> live) LARDER_REQUIRES(write_mutex_);
   std::string StoredDefinition(const IndexDefinition& definition) const;
   Result<LiveIndexPtr> Find(std::string_view index) const;
   IndexSetPtr Indexes() const;
@@ -205,12 +204,12 @@ class Indexer {
   Store* const store_;
   HotTier* const hot_;
   CollectionInfo collection_;
-  std::mutex write_mutex_;           // one writer: a commit or a chunk of a build
-  mutable std::shared_mutex mutex_;  // guards indexes_; taken after write_mutex_
-  IndexSetPtr indexes_;
+  Mutex write_mutex_;  // one writer: a commit or a chunk of a build
+  mutable SharedMutex mutex_ LARDER_ACQUIRED_AFTER(write_mutex_);
+  IndexSetPtr indexes_ LARDER_GUARDED_BY(mutex_);
   std::atomic<uint64_t> moment_{0};  // counts indexes that became ready
-  IndexId next_index_id_ = 1;
-  mutable std::mutex build_mutex_;  // only for the waits below
+  IndexId next_index_id_ LARDER_GUARDED_BY(write_mutex_) = 1;
+  mutable Mutex build_mutex_;  // only for the waits below
   mutable std::condition_variable_any build_wake_;
   std::jthread builder_;  // last: it uses the rest
 };

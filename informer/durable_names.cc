@@ -14,7 +14,7 @@ Result<void> DurableNames::Load() {
   if (!text) return {};
   const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return MakeError(ErrorCode::kCorruption, "the note {} is damaged", note_);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [name, revision] : json.items()) {
     if (!revision.is_number_unsigned()) {
       return MakeError(ErrorCode::kCorruption, "the note {} is damaged at {}", note_, name);
@@ -25,13 +25,13 @@ Result<void> DurableNames::Load() {
 }
 
 std::optional<uint32_t> DurableNames::Revision(const std::string& name) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = names_.find(name);
   return it == names_.end() ? std::nullopt : std::optional(it->second);
 }
 
 Result<void> DurableNames::Remember(const std::string& name, uint32_t revision) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::map<std::string, uint32_t> names = names_;
   names[name] = revision;
   LARDER_RETURN_IF_ERROR(Write(names));
@@ -40,7 +40,7 @@ Result<void> DurableNames::Remember(const std::string& name, uint32_t revision) 
 }
 
 Result<void> DurableNames::Forget(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::map<std::string, uint32_t> names = names_;
   if (names.erase(name) == 0) return {};
   LARDER_RETURN_IF_ERROR(Write(names));
@@ -49,7 +49,7 @@ Result<void> DurableNames::Forget(const std::string& name) {
 }
 
 std::vector<std::string> DurableNames::All() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<std::string> all;
   for (const auto& [name, revision] : names_) all.push_back(name);
   return all;

@@ -13,12 +13,12 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "storage/store.h"
 
 namespace larder {
@@ -39,8 +39,8 @@ class DurableNames {
 
   Store* const store_;
   const std::string note_;
-  mutable std::mutex mutex_;
-  std::map<std::string, uint32_t> names_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, uint32_t> names_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

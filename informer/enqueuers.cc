@@ -33,9 +33,10 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->queue = queue;
   enqueuer->options = std::move(options);
   enqueuer->function = std::move(function);
+  bool initial_due = false;
   {
     const auto writer = indexer_->BeginWrite();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const std::string name = EnqueuerName(enqueuer->options.name);
     for (const auto& other : enqueuers_) {
       if (other->options.name == enqueuer->options.name) {
@@ -43,12 +44,13 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
                          enqueuer->options.name);
       }
     }
-    enqueuer->initial_due = names_->Revision(name) != enqueuer->options.revision;
+    initial_due = names_->Revision(name) != enqueuer->options.revision;
+    enqueuer->initial_due = initial_due;
     absent_.erase(name);
     enqueuers_.push_back(enqueuer);
   }
   // From here on changes are enqueued by their own commits.
-  if (enqueuer->initial_due) return EnqueueAll(*enqueuer);
+  if (initial_due) return EnqueueAll(*enqueuer);
   return EnqueueKept(*enqueuer);
 }
 
@@ -94,7 +96,7 @@ Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
   // The items first: a crash between the two only repeats them.
   LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush());
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     enqueuer.enqueued = true;
   }
   if (!sync_->cursor().Complete()) return {};
@@ -104,7 +106,7 @@ Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
 Result<void> SharedInformer::RememberEnqueuer(Enqueuer& enqueuer) {
   LARDER_RETURN_IF_ERROR(
       names_->Remember(EnqueuerName(enqueuer.options.name), enqueuer.options.revision));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   enqueuer.initial_due = false;
   return {};
 }
@@ -114,7 +116,7 @@ Result<void> SharedInformer::RememberEnqueuer(Enqueuer& enqueuer) {
 void SharedInformer::RememberEnqueuers() {
   std::vector<std::shared_ptr<Enqueuer>> due;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!listed_) return;
     for (const auto& enqueuer : enqueuers_) {
       if (enqueuer->initial_due && enqueuer->enqueued) due.push_back(enqueuer);

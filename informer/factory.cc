@@ -112,7 +112,7 @@ Result<void> SharedInformerFactory::Join(const Entry& entry, const InformerOptio
 Result<SharedInformer*> SharedInformerFactory::ForResource(InformerOptions options) {
   LARDER_RETURN_IF_ERROR(ApplyDefaults(options));
   LARDER_ASSIGN_OR_RETURN(CollectionSpec spec, SpecOf(context_, options));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (shut_down_) {
     return MakeError(ErrorCode::kCancelled, "the factory is shut down: no informer for {}",
                      spec.ToString());
@@ -154,6 +154,7 @@ Result<std::unique_ptr<ScopedInformer>> SharedInformerFactory::Scoped(
   LARDER_ASSIGN_OR_RETURN(const std::vector<SharedInformer*> informers,
                           ForNamespaces(options, std::move(namespaces)));
   std::vector<ScopedInformer::Part> parts;
+  parts.reserve(informers.size());
   for (SharedInformer* informer : informers) parts.push_back({informer, {}});
   return std::make_unique<ScopedInformer>(std::move(parts));
 }
@@ -168,7 +169,7 @@ Result<SharedInformer*> SharedInformerFactory::FindWider(const InformerOptions& 
 }
 
 void SharedInformerFactory::Start() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (shut_down_) return;
   for (const auto& entry : entries_) {
     if (std::exchange(entry->started, true)) continue;
@@ -177,7 +178,7 @@ void SharedInformerFactory::Start() {
 }
 
 std::vector<const SharedInformerFactory::Entry*> SharedInformerFactory::Entries() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<const Entry*> entries;
   for (const auto& entry : entries_) entries.push_back(entry.get());
   return entries;
@@ -209,7 +210,7 @@ Error SharedInformerFactory::NotSynced(ErrorCode code) const {
 
 std::vector<std::string> SharedInformerFactory::Shutdown() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     shut_down_ = true;
   }
   const std::vector<const Entry*> entries = Entries();

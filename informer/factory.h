@@ -19,13 +19,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "informer/scoped_informer.h"
 #include "informer/shared_informer.h"
 
@@ -102,7 +102,7 @@ class SharedInformerFactory {
   };
 
   Result<void> ApplyDefaults(InformerOptions& options) const;
-  Result<void> CheckTransform(const CollectionSpec& spec) const;
+  Result<void> CheckTransform(const CollectionSpec& spec) const LARDER_REQUIRES(mutex_);
   static Result<void> Join(const Entry& entry, const InformerOptions& options);
   std::vector<const Entry*> Entries() const;
   Error NotSynced(ErrorCode code) const;
@@ -111,9 +111,10 @@ class SharedInformerFactory {
   const FactoryOptions options_;
   ListGate list_gate_;
 
-  mutable std::mutex mutex_;                     // guards what follows
-  std::vector<std::unique_ptr<Entry>> entries_;  // in the order of asking; none is ever removed
-  bool shut_down_ = false;
+  mutable Mutex mutex_;
+  // In the order of asking; none is ever removed.
+  std::vector<std::unique_ptr<Entry>> entries_ LARDER_GUARDED_BY(mutex_);
+  bool shut_down_ LARDER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace larder

@@ -8,9 +8,9 @@
 #include <array>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "indexer/hot_tier.h"
 #include "informer/shared_informer.h"
 
@@ -89,7 +89,7 @@ class HotTierMetrics {
 
   void Publish() {
     const HotTier::Stats stats = hot_->GetStats();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     objects_->Set(static_cast<double>(stats.objects));
     bytes_->Set(static_cast<double>(stats.bytes));
     hits_.MoveTo(stats.hits);
@@ -99,9 +99,10 @@ class HotTierMetrics {
   }
 
   static std::shared_ptr<HotTierMetrics> For(prometheus::Registry* registry, HotTier* hot) {
-    static std::mutex mutex;
-    static std::map<std::pair<prometheus::Registry*, HotTier*>, std::weak_ptr<HotTierMetrics>> all;
-    std::lock_guard lock(mutex);
+    static Mutex mutex;
+    static std::map<std::pair<prometheus::Registry*, HotTier*>, std::weak_ptr<HotTierMetrics>> all
+        LARDER_GUARDED_BY(mutex);
+    MutexLock lock(mutex);
     auto& known = all[{registry, hot}];
     std::shared_ptr<HotTierMetrics> metrics = known.lock();
     if (!metrics) known = metrics = std::make_shared<HotTierMetrics>(registry, hot);
@@ -110,14 +111,14 @@ class HotTierMetrics {
 
  private:
   HotTier* const hot_;
-  std::mutex mutex_;  // guards all below
+  Mutex mutex_;
   Family family_;
   prometheus::Gauge* const objects_;
   prometheus::Gauge* const bytes_;
-  Following hits_;
-  Following misses_;
-  Following evictions_;
-  Following expired_;
+  Following hits_ LARDER_GUARDED_BY(mutex_);
+  Following misses_ LARDER_GUARDED_BY(mutex_);
+  Following evictions_ LARDER_GUARDED_BY(mutex_);
+  Following expired_ LARDER_GUARDED_BY(mutex_);
 };
 
 class HandlerMetrics {
@@ -195,19 +196,19 @@ struct InformerMetrics::Rep {
   prometheus::Registry* const registry;
   const std::string collection;
   const std::shared_ptr<HotTierMetrics> hot;
-  std::mutex mutex;  // guards all below
+  Mutex mutex;
   Family family;
   prometheus::Gauge* const size;
   prometheus::Gauge* const bytes;
   prometheus::Gauge* const sync_lag;
   prometheus::Gauge* const cursor_age;
   prometheus::Gauge* const bookmark_age;
-  Following commits;
-  Following added;
-  Following updated;
-  Following deleted;
-  Following unchanged;
-  std::map<std::string, std::unique_ptr<HandlerMetrics>> handlers;
+  Following commits LARDER_GUARDED_BY(mutex);
+  Following added LARDER_GUARDED_BY(mutex);
+  Following updated LARDER_GUARDED_BY(mutex);
+  Following deleted LARDER_GUARDED_BY(mutex);
+  Following unchanged LARDER_GUARDED_BY(mutex);
+  std::map<std::string, std::unique_ptr<HandlerMetrics>> handlers LARDER_GUARDED_BY(mutex);
 };
 
 InformerMetrics::InformerMetrics(prometheus::Registry* registry, std::string collection,
@@ -218,7 +219,7 @@ InformerMetrics::~InformerMetrics() = default;
 
 void InformerMetrics::Publish(const InformerStatus& status) {
   if (rep_->hot) rep_->hot->Publish();
-  std::lock_guard lock(rep_->mutex);
+  MutexLock lock(rep_->mutex);
   rep_->size->Set(static_cast<double>(status.sync.objects));
   rep_->bytes->Set(static_cast<double>(status.sync.bytes));
   rep_->sync_lag->Set(Seconds(status.sync_lag));

@@ -43,7 +43,7 @@ Listener::Listener(Indexer* indexer, DurableNames* names, std::shared_ptr<EventH
 Listener::~Listener() { Stop(); }
 
 Result<void> Listener::Open(bool complete) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!options_.durable_name.empty() && names_->Revision(name_) == options_.revision) {
     // What was not acknowledged waits on disk.
     LARDER_ASSIGN_OR_RETURN(row_count_, rows_.Count());
@@ -73,11 +73,11 @@ bool Listener::Stop(Clock::Steady deadline) {
   thread_.request_stop();
   if (OnOwnThread()) return true;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     // Outside of the handler it is our own code, which ends by itself.
     while (!ended_ && (!delivering_ || clock_->Now() < deadline)) {
-      clock_->WaitUntil(lock, wake_, delivering_ ? deadline : Clock::Steady::max(), {});
+      clock_->WaitUntil(mutex_, wake_, delivering_ ? deadline : Clock::Steady::max(), {});
     }
     if (!ended_) {
       spdlog::error(
@@ -107,7 +107,7 @@ bool Listener::Holds(const Object& object) {
   } catch (...) {
     spdlog::error("the filter of handler {} threw on {}", name_, object.key().ToString());
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++stats_.exceptions;
   return false;
 }
@@ -126,7 +126,7 @@ bool Listener::HasRoom() const {
 Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change) {
   std::optional<ObjectChange> seen = NarrowToFilter(change);
   if (!seen) return {};
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const bool first = stream_ == Stream::kFirst;
   if (const ObjectKey key = seen->current()->key(); first && Behind(key, stream_after_)) {
     stream_idle_ = stream_idle_ && !spilling_ && HasRoom();
@@ -161,7 +161,7 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
 }
 
 void Listener::Publish(bool committed) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (committed) row_count_ += static_cast<size_t>(staged_rows_);  // also what is negative
   if (!committed) rows_.CommitFailed();
   staged_rows_ = 0;
@@ -177,7 +177,7 @@ void Listener::Publish(bool committed) {
 }
 
 void Listener::ListComplete() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (std::exchange(list_complete_, true)) return;
   if (stream_ != Stream::kFirst) {
     PushListEnd();
@@ -203,13 +203,13 @@ Clock::Steady Listener::NextResync() const {
 
 // Waits for something to do; false: stop.
 bool Listener::Wait(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (!buffer_.empty() || rows_waiting_) return true;
     if (stream_ != Stream::kNone && !stream_idle_) return true;
     if (clock_->Now() >= resync_at_ || !delivered_.empty()) return true;
     if (synced_ && note_due_) return true;  // it could not be written yet
-    clock_->WaitUntil(lock, wake_, resync_at_, stop);
+    clock_->WaitUntil(mutex_, wake_, resync_at_, stop);
   }
   return false;
 }
@@ -217,7 +217,7 @@ bool Listener::Wait(const std::stop_token& stop) {
 void Listener::Run(const std::stop_token& stop) {
   Work(stop);
   std::shared_ptr<Listener> self;  // the last thing to go
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ended_ = true;
   wake_.notify_all();
   self = std::move(left_behind_);
@@ -248,12 +248,12 @@ Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
 }
 
 void Listener::SetError(const Result<void>& outcome) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   stats_.error = outcome ? std::optional<Error>() : outcome.error();
 }
 
 void Listener::BeginResyncWhenDue() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (clock_->Now() < resync_at_) return;
   resync_at_ = NextResync();
   // One that is still under way counts for this one, too; and before the first
@@ -266,7 +266,7 @@ void Listener::BeginResyncWhenDue() {
 
 Result<void> Listener::ReadStream() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (stream_ == Stream::kNone || stream_idle_) return {};
     if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
   }
@@ -281,7 +281,7 @@ Result<void> Listener::ReadStream() {
   ObjectKey after;
   bool first = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (rows_waiting_) return {};  // what is in memory is delivered before them
     // Changes may have come in before the write lock was ours.
     if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
@@ -302,7 +302,7 @@ Result<void> Listener::ReadStream() {
         return true;
       },
       indexer_->TakeView()));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto now = clock_->Now();
   for (ObjectPtr& object : piece) {
     ObjectChange change =
@@ -333,12 +333,12 @@ bool Listener::DeliverBuffered(const std::stop_token& stop) {
   for (size_t delivered = 0; !stop.stop_requested(); ++delivered) {
     Pending next;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (buffer_.empty()) return true;
       // A stream has its turn also while changes come without end.
       if (delivered >= kStreamPiece && stream_ != Stream::kNone) return true;
       // The first list ends when what spilled of it is delivered, too.
-      if (buffer_.front().list_end && rows_waiting_) return true;
+      if (rows_waiting_ && OnlyListEndIsBuffered()) return true;
       next = buffer_.front();
     }
     if (next.list_end) {
@@ -350,7 +350,7 @@ bool Listener::DeliverBuffered(const std::stop_token& stop) {
     {
       // Taken out only now, so that what the handler is busy with counts as
       // waiting.
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       buffer_.pop_front();
       if (!next.list_end) buffer_bytes_ -= Cost(next.change);
     }
@@ -379,13 +379,30 @@ Result<void> Listener::AcknowledgeDelivered() {
   }
   LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kRelaxed));
   delivered_.clear();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   row_count_ -= std::min(row_count_, removed);
   return {};
 }
 
-Result<std::vector<PendingDeltas::Row>> Listener::ReadRows(const ObjectKey& after) {
-  const Indexer::View view = rows_.BeginRead(*indexer_->BeginWrite());
+// Of what is in memory nothing is newer than a row. A mark behind which there is no change waits
+// for the rows; one with changes behind it was set before the first of them spilled.
+bool Listener::OnlyListEndIsBuffered() const {
+  return buffer_.size() == 1 && buffer_.front().list_end;
+}
+
+// nullopt: what is in memory comes first.
+Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const ObjectKey& after) {
+  Indexer::View view;
+  {
+    // No commit is under way now: one that began to spill has put the changes before that into the
+    // buffer, and those after it go to disk only.
+    const auto writer = indexer_->BeginWrite();
+    {
+      MutexLock lock(mutex_);
+      if (!buffer_.empty() && !OnlyListEndIsBuffered()) return std::nullopt;
+    }
+    view = rows_.BeginRead(*writer);
+  }
   LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(view, after, kRowsPerRead));
   const auto writer = indexer_->BeginWrite();
   LARDER_ASSIGN_OR_RETURN(const bool marked, rows_.HandOut(*writer, &rows));
@@ -400,12 +417,13 @@ Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
   ObjectKey after;
   for (;;) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (!rows_waiting_) return true;
-      if (!buffer_.empty() && !buffer_.front().list_end) return true;  // older than the rows: first
     }
     if (stop.stop_requested()) return true;
-    LARDER_ASSIGN_OR_RETURN(std::vector<PendingDeltas::Row> rows, ReadRows(after));
+    LARDER_ASSIGN_OR_RETURN(auto read, ReadRows(after));
+    if (!read) return true;
+    std::vector<PendingDeltas::Row>& rows = *read;
     size_t done = 0;
     for (; done < rows.size() && !stop.stop_requested(); ++done) {
       if (!Deliver(rows[done].change)) return false;
@@ -429,7 +447,7 @@ Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& ro
   if (rows.empty()) {
     LARDER_ASSIGN_OR_RETURN(left, rows_.Count(/*limit=*/1));
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   row_count_ -= std::min(row_count_, removed);
   if (left > 0) return false;
   row_count_ = 0;
@@ -439,7 +457,7 @@ Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& ro
 
 bool Listener::Deliver(const ObjectChange& change) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     delivering_ = &change;
     if (stopping_) wake_.notify_all();
   }
@@ -453,7 +471,7 @@ bool Listener::Deliver(const ObjectChange& change) {
   } catch (...) {
     spdlog::error("handler {} threw on {}", name_, change.current()->key().ToString());
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++stats_.delivered;
   if (threw) ++stats_.exceptions;
   delivering_ = nullptr;
@@ -475,7 +493,7 @@ void Listener::Call(const ObjectChange& change) {
 }
 
 ListenerStats Listener::Stats() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ListenerStats stats = stats_;
   const auto oldest = std::find_if(buffer_.begin(), buffer_.end(),
                                    [](const Pending& pending) { return !pending.list_end; });

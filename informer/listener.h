@@ -45,13 +45,13 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "indexer/indexer.h"
 #include "informer/change.h"
 #include "informer/durable_names.h"
@@ -121,7 +121,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   void Run(const std::stop_token& stop);
   void Work(const std::stop_token& stop);
   bool Wait(const std::stop_token& stop);
-  Result<std::vector<PendingDeltas::Row>> ReadRows(const ObjectKey& after);
+  Result<std::optional<std::vector<PendingDeltas::Row>>> ReadRows(const ObjectKey& after);
   // False, as of Deliver: leave everything alone.
   bool DeliverBuffered(const std::stop_token& stop);
   Result<bool> DeliverRows(const std::stop_token& stop);
@@ -129,8 +129,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Result<bool> AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows);
   // Puts the next piece of the stream into the buffer, when that has room.
   Result<void> ReadStream();
-  void EndStream();
-  bool HasRoom() const;
+  void EndStream() LARDER_REQUIRES(mutex_);
+  bool HasRoom() const LARDER_REQUIRES(mutex_);
+  bool OnlyListEndIsBuffered() const LARDER_REQUIRES(mutex_);
   void BeginResyncWhenDue();
   // False: the thread was left behind while the handler ran.
   bool Deliver(const ObjectChange& change);
@@ -141,7 +142,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   bool Holds(const Object& object);
   void SetError(const Result<void>& outcome);
   Clock::Steady NextResync() const;
-  void PushListEnd();
+  void PushListEnd() LARDER_REQUIRES(mutex_);
 
   Indexer* const indexer_;
   DurableNames* const names_;
@@ -151,30 +152,34 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Clock* const clock_;
   PendingDeltas rows_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any wake_;
-  std::deque<Pending> buffer_;  // guarded by mutex_, like all below
-  size_t buffer_bytes_ = 0;
-  std::vector<Pending> staged_;  // of the commit under way
-  ptrdiff_t staged_rows_ = 0;    // rows that it makes, less those it takes away
-  bool spilling_ = false;
-  bool rows_waiting_ = false;  // there may be rows on disk to deliver
-  Clock::Steady spilling_since_{};
-  size_t row_count_ = 0;
-  Stream stream_ = Stream::kNone;
-  ObjectKey stream_after_;      // the last key that was read
-  bool stream_idle_ = false;    // the first stream has come to the end of what is stored so far
-  bool list_complete_ = false;  // told while the first stream was read
-  bool note_due_ = false;       // the durable name is to be remembered when the
-                                // stream is delivered
-  Clock::Steady resync_at_ = Clock::Steady::max();
-  ListenerStats stats_;
-  const ObjectChange* delivering_ = nullptr;  // what the handler is busy with
-  bool stopping_ = false;                     // Stop() waits
-  bool ended_ = false;                        // the thread does nothing more
-  std::shared_ptr<Listener> left_behind_;     // itself, as long as its detached thread needs it
+  std::deque<Pending> buffer_ LARDER_GUARDED_BY(mutex_);
+  size_t buffer_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
+  std::vector<Pending> staged_ LARDER_GUARDED_BY(mutex_);  // of the commit under way
+  // Rows that it makes, less those it takes away.
+  ptrdiff_t staged_rows_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool spilling_ LARDER_GUARDED_BY(mutex_) = false;
+  bool rows_waiting_ LARDER_GUARDED_BY(mutex_) = false;  // there may be rows on disk to deliver
+  Clock::Steady spilling_since_ LARDER_GUARDED_BY(mutex_){};
+  size_t row_count_ LARDER_GUARDED_BY(mutex_) = 0;
+  Stream stream_ LARDER_GUARDED_BY(mutex_) = Stream::kNone;
+  ObjectKey stream_after_ LARDER_GUARDED_BY(mutex_);  // the last key that was read
+  // The first stream has come to the end of what is stored so far.
+  bool stream_idle_ LARDER_GUARDED_BY(mutex_) = false;
+  bool list_complete_ LARDER_GUARDED_BY(mutex_) = false;  // told while the first stream was read
+  Clock::Steady resync_at_ LARDER_GUARDED_BY(mutex_) = Clock::Steady::max();
+  ListenerStats stats_ LARDER_GUARDED_BY(mutex_);
+  // What the handler is busy with.
+  const ObjectChange* delivering_ LARDER_GUARDED_BY(mutex_) = nullptr;
+  bool stopping_ LARDER_GUARDED_BY(mutex_) = false;  // Stop() waits
+  bool ended_ LARDER_GUARDED_BY(mutex_) = false;     // the thread does nothing more
+  // Itself, as long as its detached thread needs it.
+  std::shared_ptr<Listener> left_behind_ LARDER_GUARDED_BY(mutex_);
   std::atomic<bool> synced_{false};
-  std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge; only the thread's
+  // The thread's, once it runs.
+  bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered
+  std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge
   std::jthread thread_;                                    // last
 };
 

@@ -1,10 +1,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 
+#include "base/mutex.h"
 #include "informer/informer_metrics.h"
 
 namespace larder {
@@ -15,9 +15,9 @@ constexpr std::chrono::milliseconds kInterval{500};
 class Publisher {
  public:
   static std::shared_ptr<Publisher> For(prometheus::Registry* registry) {
-    static std::mutex mutex;
-    static std::map<prometheus::Registry*, std::weak_ptr<Publisher>> all;
-    std::lock_guard lock(mutex);
+    static Mutex mutex;
+    static std::map<prometheus::Registry*, std::weak_ptr<Publisher>> all LARDER_GUARDED_BY(mutex);
+    MutexLock lock(mutex);
     auto& known = all[registry];
     std::shared_ptr<Publisher> publisher = known.lock();
     if (!publisher) known = publisher = std::make_shared<Publisher>();
@@ -25,29 +25,29 @@ class Publisher {
   }
 
   uint64_t Add(std::function<void()> publish) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     publish_[++last_] = std::move(publish);
     return last_;
   }
   void Remove(uint64_t id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     publish_.erase(id);
   }
 
  private:
   void Run(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stop.stop_requested()) {
       for (const auto& [id, publish] : publish_) publish();
-      wake_.wait_for(lock, stop, kInterval, [] { return false; });
+      wake_.wait_for(mutex_, stop, kInterval, [] { return false; });
     }
   }
 
   // Held while publishing, so that who is removed is not being published.
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any wake_;
-  std::map<uint64_t, std::function<void()>> publish_;  // guarded by mutex_
-  uint64_t last_ = 0;
+  std::map<uint64_t, std::function<void()>> publish_ LARDER_GUARDED_BY(mutex_);
+  uint64_t last_ LARDER_GUARDED_BY(mutex_) = 0;
   std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};  // last
 };
 

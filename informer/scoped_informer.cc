@@ -13,21 +13,21 @@ class OneAtATime final : public EventHandler {
  public:
   explicit OneAtATime(std::shared_ptr<EventHandler> handler) : handler_(std::move(handler)) {}
   void OnAdd(const ObjectPtr& object, bool is_in_initial_list) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handler_->OnAdd(object, is_in_initial_list);
   }
   void OnUpdate(const ObjectPtr& old, const ObjectPtr& now) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handler_->OnUpdate(old, now);
   }
   void OnDelete(const ObjectPtr& last_known, bool inferred) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handler_->OnDelete(last_known, inferred);
   }
 
  private:
   const std::shared_ptr<EventHandler> handler_;
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 // "3:abc": slot 3, and the token of its own list.
@@ -49,7 +49,7 @@ Quota::Quota(std::string owner, size_t max_handlers, size_t max_bytes)
     : owner_(std::move(owner)), max_handlers_(max_handlers), max_bytes_(max_bytes) {}
 
 Result<size_t> Quota::Take(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (max_handlers_ != 0 && handlers_ >= max_handlers_) {
     return MakeError(ErrorCode::kNoSpace, "{}: {} of {} handlers are in use", owner_, handlers_,
                      max_handlers_);
@@ -68,7 +68,7 @@ Result<size_t> Quota::Take(size_t bytes) {
 }
 
 void Quota::Give(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   --handlers_;
   bytes_ -= bytes;
 }
@@ -81,7 +81,7 @@ Result<void> Quota::CheckBytes(size_t bytes) const {
 }
 
 std::pair<size_t, size_t> Quota::InUse() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return {handlers_, bytes_};
 }
 
@@ -131,7 +131,7 @@ Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHa
     }
     registration->parts_.emplace_back(part.informer, *std::move(added));
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   registrations_.push_back(registration);
   return registration;
 }
@@ -147,7 +147,7 @@ Result<void> ScopedInformer::Detach(const Registration& registration) {
 
 Result<void> ScopedInformer::RemoveEventHandler(const std::shared_ptr<Registration>& registration) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = std::find(registrations_.begin(), registrations_.end(), registration);
     if (it == registrations_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
     registrations_.erase(it);

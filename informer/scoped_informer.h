@@ -15,13 +15,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "indexer/lister.h"
 #include "informer/scope.h"
 #include "informer/shared_informer.h"
@@ -48,9 +48,9 @@ class Quota {
   const std::string owner_;
   const size_t max_handlers_;
   const size_t max_bytes_;
-  mutable std::mutex mutex_;
-  size_t handlers_ = 0;  // guarded by mutex_, like bytes_
-  size_t bytes_ = 0;
+  mutable Mutex mutex_;
+  size_t handlers_ LARDER_GUARDED_BY(mutex_) = 0;
+  size_t bytes_ LARDER_GUARDED_BY(mutex_) = 0;
 };
 
 class ScopedInformer {
@@ -61,7 +61,7 @@ class ScopedInformer {
   };
   // No two parts have a namespace in common. `prefix` is put before durable names, so that users of
   // one informer do not meet; `quota` may be null.
-  ScopedInformer(std::vector<Part> parts, std::string prefix = {}, Quota* quota = nullptr);
+  explicit ScopedInformer(std::vector<Part> parts, std::string prefix = {}, Quota* quota = nullptr);
   ~ScopedInformer();
   ScopedInformer(const ScopedInformer&) = delete;
   ScopedInformer& operator=(const ScopedInformer&) = delete;
@@ -114,8 +114,8 @@ class ScopedInformer {
   const std::string prefix_;
   Quota* const quota_;
   std::vector<Slot> slots_;  // in the order of keys
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Registration>> registrations_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Registration>> registrations_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "base/mutex.h"
 #include "schema/selector.h"
 
 namespace larder {
@@ -42,17 +43,17 @@ Clock::Wall WallOf(int64_t ms) { return Clock::Wall(std::chrono::milliseconds(ms
 class OpenCollections {
  public:
   static bool Take(const Store* store, const std::string& fingerprint) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return taken_.emplace(store, fingerprint).second;
   }
   static void Give(const Store* store, const std::string& fingerprint) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     taken_.erase({store, fingerprint});
   }
 
  private:
-  static inline std::mutex mutex_;
-  static inline std::set<std::pair<const Store*, std::string>> taken_;  // guarded by mutex_
+  static inline Mutex mutex_;
+  static inline std::set<std::pair<const Store*, std::string>> taken_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -89,7 +90,10 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
       informer->indexer_.get(), static_cast<ChangeSink*>(informer.get()), std::move(sync));
   LARDER_RETURN_IF_ERROR(informer->sync_->LoadSize());
   const int64_t updated_ms = informer->sync_->cursor().updated_ms;
-  informer->current_at_ = updated_ms == 0 ? kept.clock->WallNow() : WallOf(updated_ms);
+  {
+    MutexLock lock(informer->mutex_);
+    informer->current_at_ = updated_ms == 0 ? kept.clock->WallNow() : WallOf(updated_ms);
+  }
   ReflectorOptions reflector = kept.reflector;
   if (reflector.name.empty()) {
     reflector.name = spec.ToString();
@@ -118,7 +122,7 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
 }
 
 void SharedInformer::KeepForAbsent() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const std::string& name : names_->All()) {
     absent_.try_emplace(name, indexer_.get(), name);
   }
@@ -166,7 +170,7 @@ Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
   {
     // Under the write lock: what is stored now and what is staged from now on are all there is.
     const auto writer = indexer_->BeginWrite();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopped_) {
       return MakeError(ErrorCode::kCancelled, "{} is stopped: no handler can be added",
                        indexer_->collection().spec.ToString());
@@ -185,7 +189,7 @@ Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
 Result<void> SharedInformer::RemoveEventHandler(const Registration& registration) {
   {
     const auto writer = indexer_->BeginWrite();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = std::find(listeners_.begin(), listeners_.end(), registration);
     if (it == listeners_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
     listeners_.erase(it);
@@ -201,7 +205,7 @@ Result<void> SharedInformer::RemoveEventHandler(const Registration& registration
 
 Result<void> SharedInformer::ForgetHandler(const std::string& durable_name) {
   const auto writer = indexer_->BeginWrite();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const Registration& listener : listeners_) {
     if (listener->name() == durable_name) {
       return MakeError(ErrorCode::kConflict, "handler {} is registered: remove it", durable_name);
@@ -218,7 +222,7 @@ Result<void> SharedInformer::ForgetHandler(const std::string& durable_name) {
 }
 
 Result<void> SharedInformer::Stage(Indexer::Writer& writer, const ObjectChange& change) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& enqueuer : enqueuers_) StageItems(*enqueuer, writer, change);
   for (auto& [name, kept] : absent_) {
     LARDER_RETURN_IF_ERROR(kept.Merge(writer, change, /*only_on_disk=*/true));
@@ -231,7 +235,7 @@ Result<void> SharedInformer::Stage(Indexer::Writer& writer, const ObjectChange& 
 
 void SharedInformer::Publish(bool committed) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (const auto& enqueuer : enqueuers_) {
       WorkQueue::Staged staged = std::exchange(enqueuer->staged, {});
       if (committed) enqueuer->queue->Committed(std::move(staged));
@@ -246,7 +250,7 @@ void SharedInformer::Publish(bool committed) {
 
 void SharedInformer::Synced() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!listed_) {
       listed_ = true;
       // Handlers that were there while the first list came in; those added to a complete collection
@@ -259,7 +263,7 @@ void SharedInformer::Synced() {
 }
 
 void SharedInformer::Start() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (stopped_ || std::exchange(started_, true)) return;
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
@@ -269,7 +273,7 @@ void SharedInformer::Run(const std::stop_token& stop) {
   if (outcome == Reflector::Outcome::kStopped) return;
   std::function<void()> handler;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handler = another_cluster_;
   }
   spdlog::error("{}: the server is not the cluster that this store was filled from",
@@ -282,7 +286,7 @@ std::vector<std::string> SharedInformer::Stop() { return StopBy(GraceEnd()); }
 std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
   std::vector<Registration> listeners;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopped_.exchange(true)) return {};
     thread_.request_stop();
     listeners = listeners_;
@@ -301,17 +305,17 @@ std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
 }
 
 void SharedInformer::RequestStop() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   thread_.request_stop();
 }
 
 bool SharedInformer::IsStarted() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return started_;
 }
 
 Result<void> SharedInformer::EnsureIndexers(std::vector<IndexDefinition> indexes) {
-  std::lock_guard lock(indexers_mutex_);
+  MutexLock lock(indexers_mutex_);
   std::vector<IndexDefinition> fresh;
   const std::vector<IndexDefinition> present = indexer_->GetIndexers();
   for (IndexDefinition& wanted : indexes) {
@@ -330,19 +334,19 @@ Result<void> SharedInformer::EnsureIndexers(std::vector<IndexDefinition> indexes
 }
 
 void SharedInformer::SetAnotherClusterHandler(std::function<void()> handler) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   another_cluster_ = std::move(handler);
 }
 
 void SharedInformer::SetWatchErrorHandler(std::function<void(const Error&)> handler) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   watch_error_ = std::move(handler);
 }
 
 void SharedInformer::WatchFailed(const Error& error) {
   std::function<void(const Error&)> handler;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handler = watch_error_;
   }
   if (!handler) return;
@@ -386,7 +390,7 @@ std::chrono::milliseconds SharedInformer::SyncLag() const {
   const auto now = options_.clock->WallNow();
   const bool current = HasSynced() && sync_->Waiting() == 0 &&
                        reflector_->Status().state == ReflectorState::kWatching;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (current) current_at_ = now;
   return Between(current_at_, now);
 }
@@ -406,7 +410,7 @@ InformerStatus SharedInformer::Status() const {
     status.bookmark_age = Between(*status.reflector.last_bookmark, options_.clock->WallNow());
   }
   status.sync = sync_->Stats();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const Registration& listener : listeners_) {
     status.handlers.emplace_back(listener->name(), listener->Stats());
   }

@@ -24,13 +24,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "client/transport.h"
 #include "indexer/indexer.h"
 #include "indexer/lister.h"
@@ -205,6 +205,7 @@ class SharedInformer final : private ChangeSink {
     WorkQueue* queue;
     EnqueuerOptions options;
     EnqueueFunction function;
+    // Under the informer's mutex_:
     WorkQueue::Staged staged;  // of the commit under way
     bool initial_due = false;  // every stored object is to be enqueued once
     bool enqueued = false;     // and was, but for what comes with its own commit
@@ -222,7 +223,7 @@ class SharedInformer final : private ChangeSink {
   void RememberEnqueuers();
   static void StageItems(Enqueuer& enqueuer, Indexer::Writer& writer, const ObjectChange& change);
   Clock::Steady GraceEnd() const { return options_.clock->Now() + options_.handler_grace; }
-  Result<std::string> HandlerName(const HandlerOptions& options);
+  Result<std::string> HandlerName(const HandlerOptions& options) LARDER_REQUIRES(mutex_);
   void WatchFailed(const Error& error);
 
   const InformerContext context_;
@@ -234,21 +235,23 @@ class SharedInformer final : private ChangeSink {
   std::unique_ptr<Reflector> reflector_;
   std::unique_ptr<InformerMetrics> metrics_;  // null without a registry
 
-  std::mutex indexers_mutex_;  // one EnsureIndexers at a time
-  mutable std::mutex mutex_;   // guards what follows; taken after the collection's write lock
+  Mutex indexers_mutex_;  // one EnsureIndexers at a time
+  mutable Mutex mutex_;   // taken after the collection's write lock
   mutable std::condition_variable_any changed_;
-  std::vector<Registration> listeners_;
-  std::vector<Registration>
-      retired_;  // that removed themselves; their threads end with the informer
-  std::vector<std::shared_ptr<Enqueuer>> enqueuers_;
+  std::vector<Registration> listeners_ LARDER_GUARDED_BY(mutex_);
+  // Those that removed themselves; their threads end with the informer.
+  std::vector<Registration> retired_ LARDER_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Enqueuer>> enqueuers_ LARDER_GUARDED_BY(mutex_);
   // Durable names of which nobody is registered now: their changes are kept.
-  std::map<std::string, PendingDeltas> absent_;
-  bool started_ = false;
-  bool listed_ = false;  // the collection is complete, and handlers were told
-  uint64_t handler_count_ = 0;
-  std::function<void()> another_cluster_;
-  std::function<void(const Error&)> watch_error_;
-  mutable Clock::Wall current_at_;  // when the cache was last seen to be up to date
+  std::map<std::string, PendingDeltas> absent_ LARDER_GUARDED_BY(mutex_);
+  bool started_ LARDER_GUARDED_BY(mutex_) = false;
+  // The collection is complete, and handlers were told.
+  bool listed_ LARDER_GUARDED_BY(mutex_) = false;
+  uint64_t handler_count_ LARDER_GUARDED_BY(mutex_) = 0;
+  std::function<void()> another_cluster_ LARDER_GUARDED_BY(mutex_);
+  std::function<void(const Error&)> watch_error_ LARDER_GUARDED_BY(mutex_);
+  // When the cache was last seen to be up to date.
+  mutable Clock::Wall current_at_ LARDER_GUARDED_BY(mutex_);
   std::atomic<bool> stopped_{false};
   std::jthread thread_;
   std::shared_ptr<void> publishing_;  // last: it uses the rest

@@ -81,7 +81,7 @@ Result<ScopedInformer*> Tenant::ForResource(InformerOptions options) {
   LARDER_ASSIGN_OR_RETURN(options.field_selector,
                           JoinFieldSelectors(options_.field_selector, options.field_selector));
   LARDER_ASSIGN_OR_RETURN(CollectionSpec spec, SpecOf(factory_->context(), options));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::unique_ptr<ScopedInformer>& informer = informers_[spec.Fingerprint()];
   if (informer) {
     for (const ScopedInformer::Part& part : informer->parts()) {
@@ -135,7 +135,7 @@ TenantStatus Tenant::Status() const {
   TenantStatus status;
   status.name = options_.name;
   std::tie(status.handlers, status.memory_bytes) = quota_.InUse();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [fingerprint, informer] : informers_) {
     if (!informer) continue;
     for (const ScopedInformer::Part& part : informer->parts()) {

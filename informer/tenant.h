@@ -19,11 +19,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "informer/factory.h"
 #include "informer/scoped_informer.h"
 #include "queue/work_queue.h"
@@ -84,8 +84,8 @@ class Tenant {
   SharedInformerFactory* const factory_;
   const TenantOptions options_;
   Quota quota_;
-  mutable std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<ScopedInformer>> informers_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, std::unique_ptr<ScopedInformer>> informers_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -56,7 +56,7 @@ size_t Delta::ByteSize() const {
   return sizeof(Delta) + encoded.size() + (object == nullptr ? 0 : object->ByteSize());
 }
 
-Result<void> DeltaFifo::WaitForRoom(Lock& lock, const std::stop_token& stop) {
+Result<void> DeltaFifo::WaitForRoom(const std::stop_token& stop) {
   for (;;) {
     if (closed_ || stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
     if (failed_) {
@@ -64,7 +64,7 @@ Result<void> DeltaFifo::WaitForRoom(Lock& lock, const std::stop_token& stop) {
     }
     if (open_.deltas.size() < options_.max_items && open_.bytes < options_.max_bytes) return {};
     MakeDue();
-    options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), stop);
+    options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), stop);
   }
 }
 
@@ -95,32 +95,32 @@ void DeltaFifo::Append(Delta delta) {
 
 Result<void> DeltaFifo::Put(Delta delta, std::string_view resource_version,
                             const std::stop_token& stop) {
-  Lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitForRoom(lock, stop));
+  MutexLock lock(mutex_);
+  LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
   Append(std::move(delta));
   if (!resource_version.empty()) open_.resource_version = resource_version;
   return {};
 }
 
 Result<void> DeltaFifo::PutCursor(std::string_view resource_version, const std::stop_token& stop) {
-  Lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitForRoom(lock, stop));
+  MutexLock lock(mutex_);
+  LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
   open_.resource_version = resource_version;
   MakeDue();
   return {};
 }
 
 Result<bool> DeltaFifo::AddIfNotPresent(Delta delta, const std::stop_token& stop) {
-  Lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitForRoom(lock, stop));
+  MutexLock lock(mutex_);
+  LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
   if (Waiting(delta.key) != nullptr) return false;
   Append(std::move(delta));
   return true;
 }
 
 Result<void> DeltaFifo::EndReplace(std::string_view resource_version, const std::stop_token& stop) {
-  Lock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitForRoom(lock, stop));
+  MutexLock lock(mutex_);
+  LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
   open_.resource_version = resource_version;
   open_.list_end = true;
   MakeDue();
@@ -145,7 +145,7 @@ std::vector<Delta> DeltaFifo::FindGone(const std::vector<ObjectPtr>& list,
   std::vector<Delta> gone;
   {
     // First what waits here: its state is newer than the one that is known.
-    Lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (const Segment* segment : {&again_, &open_}) {
       for (const auto& entry : segment->last_of) {
         if (!handled.insert(entry.first).second) continue;
@@ -169,8 +169,8 @@ Result<size_t> DeltaFifo::Resync(const KnownObjects& known, const std::stop_toke
   size_t added = 0;
   Result<void> room;
   known([&](const ObjectPtr& object) {
-    Lock lock(mutex_);
-    room = WaitForRoom(lock, stop);
+    MutexLock lock(mutex_);
+    room = WaitForRoom(stop);
     if (!room) return false;
     ObjectKey key = object->key();
     if (out_keys_.count(key) != 0 || Waiting(key) != nullptr) return true;
@@ -193,14 +193,14 @@ const Delta* DeltaFifo::Waiting(const ObjectKey& key) const {
 std::optional<DeltaFifo::Batch> DeltaFifo::Pop(const std::stop_token& stop, Duration timeout) {
   Clock::Steady deadline = Clock::Steady::max();
   if (timeout != kForever) deadline = options_.clock->Now() + timeout;
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   LARDER_CHECK(out_ == 0);
   while ((again_.Empty() && !open_.due) || failed_) {
     if (stop.stop_requested()) return std::nullopt;
     const bool last_call = closed_ || (timeout != kForever && options_.clock->Now() >= deadline);
     if (last_call && (open_.Empty() || failed_)) return std::nullopt;
     if (last_call) break;
-    options_.clock->WaitUntil(lock, changed_, deadline, stop);
+    options_.clock->WaitUntil(mutex_, changed_, deadline, stop);
   }
   Segment taken = std::exchange(again_.Empty() ? open_ : again_, {});
   out_keys_ = std::move(taken.last_of);
@@ -217,13 +217,13 @@ void DeltaFifo::Settle(const Batch& batch) {
 }
 
 void DeltaFifo::Ack(const Batch& batch) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   Settle(batch);
   if (batch.list_end) synced_ = true;
 }
 
 void DeltaFifo::Requeue(Batch batch) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   Settle(batch);
   again_.deltas = std::move(batch.deltas);
   again_.resource_version = std::move(batch.resource_version);
@@ -235,7 +235,7 @@ void DeltaFifo::Requeue(Batch batch) {
 }
 
 void DeltaFifo::Fail(const Batch& batch) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   Settle(batch);
   failed_ = true;
   again_ = {};
@@ -243,9 +243,9 @@ void DeltaFifo::Fail(const Batch& batch) {
 }
 
 void DeltaFifo::Reset() {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (out_ != 0 && !closed_) {
-    options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), {});
+    options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), {});
   }
   again_ = {};
   open_ = {};
@@ -254,33 +254,33 @@ void DeltaFifo::Reset() {
 }
 
 Result<void> DeltaFifo::WaitUntilEmpty(const std::stop_token& stop) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     if (failed_) return MakeError(ErrorCode::kUnavailable, "a commit failed");
     if (out_ == 0 && again_.Empty() && open_.Empty()) return {};
     if (closed_ || stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
     if (!open_.Empty()) MakeDue();
-    options_.clock->WaitUntil(lock, changed_, Clock::Steady::max(), stop);
+    options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), stop);
   }
 }
 
 bool DeltaFifo::HasSynced() const {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   return synced_;
 }
 
 size_t DeltaFifo::Len() const {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   return again_.deltas.size() + open_.deltas.size();
 }
 
 uint64_t DeltaFifo::Merged() const {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   return merged_;
 }
 
 void DeltaFifo::Close() {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }

@@ -18,9 +18,9 @@
 //     everything behind it is dropped and the producer is told to begin again from the last commit
 //     (Fail).
 //
-// A batch is handed out as soon as there is something to commit, but for deltas of a list, for which
-// nobody waits: they gather until the segment is half full or the list ends, because a commit and
-// three woken threads for each of 100,000 objects cost more than the objects.
+// A batch is handed out as soon as there is something to commit, but for deltas of a list, for
+// which nobody waits: they gather until the segment is half full or the list ends, because a commit
+// and three woken threads for each of 100,000 objects cost more than the objects.
 //
 // Thread-safe; one consumer. In memory only: after a crash it is heard again, from the cursor on.
 // Errors: kCancelled after Close or on stop, kUnavailable after Fail until Reset; nothing of the
@@ -34,7 +34,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -44,6 +43,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "schema/object.h"
 
 namespace larder {
@@ -153,7 +153,6 @@ class DeltaFifo {
     }
   };
   using KeyIndex = std::unordered_map<ObjectKey, size_t, KeyHash>;
-  using Lock = std::unique_lock<std::mutex>;
 
   struct Segment {
     std::vector<Delta> deltas;
@@ -165,27 +164,28 @@ class DeltaFifo {
     bool Empty() const { return deltas.empty() && resource_version.empty() && !list_end; }
   };
 
-  Result<void> WaitForRoom(Lock& lock, const std::stop_token& stop);
-  void Append(Delta delta);
+  Result<void> WaitForRoom(const std::stop_token& stop) LARDER_REQUIRES(mutex_);
+  void Append(Delta delta) LARDER_REQUIRES(mutex_);
   // The consumer is to take the open segment now.
-  void MakeDue();
+  void MakeDue() LARDER_REQUIRES(mutex_);
   // The newest delta that waits for this key; null: none.
-  const Delta* Waiting(const ObjectKey& key) const;
+  const Delta* Waiting(const ObjectKey& key) const LARDER_REQUIRES(mutex_);
   std::vector<Delta> FindGone(const std::vector<ObjectPtr>& list, const KnownObjects& known) const;
-  void Settle(const Batch& batch);
+  void Settle(const Batch& batch) LARDER_REQUIRES(mutex_);
 
   const DeltaFifoOptions options_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  Segment again_;  // a batch that comes again, before the open segment; due as it is
-  Segment open_;
-  KeyIndex out_keys_;  // of the batch being committed
-  uint64_t out_ = 0;   // its number; 0: none
-  uint64_t batches_ = 0;
-  uint64_t merged_ = 0;
-  bool failed_ = false;
-  bool closed_ = false;
-  bool synced_ = false;
+  // A batch that comes again, before the open segment; due as it is.
+  Segment again_ LARDER_GUARDED_BY(mutex_);
+  Segment open_ LARDER_GUARDED_BY(mutex_);
+  KeyIndex out_keys_ LARDER_GUARDED_BY(mutex_);  // of the batch being committed
+  uint64_t out_ LARDER_GUARDED_BY(mutex_) = 0;   // its number; 0: none
+  uint64_t batches_ LARDER_GUARDED_BY(mutex_) = 0;
+  uint64_t merged_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool failed_ LARDER_GUARDED_BY(mutex_) = false;
+  bool closed_ LARDER_GUARDED_BY(mutex_) = false;
+  bool synced_ LARDER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace larder

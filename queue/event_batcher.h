@@ -22,7 +22,6 @@
 #include <deque>
 #include <functional>
 #include <iterator>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -30,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -61,9 +61,9 @@ class EventBatcher {
 
   // kCancelled: a stop was requested while it was full, or the batcher is closed.
   Result<void> Add(T event, const std::stop_token& stop = {}) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (pending_.size() >= options_.max_pending && !closed_ && !stop.stop_requested()) {
-      options_.clock->WaitUntil(lock, room_, Clock::Steady::max(), stop);
+      options_.clock->WaitUntil(mutex_, room_, Clock::Steady::max(), stop);
     }
     if (closed_) return MakeError(ErrorCode::kCancelled, "the batcher is closed");
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
@@ -75,7 +75,7 @@ class EventBatcher {
   // Hands over what is left and ends. Returns the events whose handler went on failing.
   std::vector<T> Close() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       closed_ = true;
       room_.notify_all();
     }
@@ -88,19 +88,19 @@ class EventBatcher {
       attempts = HandOver() ? 0 : attempts + 1;
     }
     std::vector<T> undelivered;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (Pending& pending : pending_) undelivered.push_back(std::move(pending.event));
     pending_.clear();
     return undelivered;
   }
 
   size_t size() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return pending_.size();
   }
   // Batches whose handler failed, so far.
   uint64_t failures() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return failures_;
   }
 
@@ -124,12 +124,12 @@ class EventBatcher {
 
   // False: a stop was requested.
   bool WaitForBatch(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stop.stop_requested()) {
       Clock::Steady due = Clock::Steady::max();
       if (!pending_.empty()) due = pending_.front().added + options_.max_delay;
       if (pending_.size() >= options_.max_items || options_.clock->Now() >= due) return true;
-      options_.clock->WaitUntil(lock, filled_, due, stop);
+      options_.clock->WaitUntil(mutex_, filled_, due, stop);
     }
     return false;
   }
@@ -139,13 +139,13 @@ class EventBatcher {
   bool HandOver() {
     std::vector<T> batch;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       const size_t count = std::min(pending_.size(), options_.max_items);
       batch.reserve(count);
       for (size_t i = 0; i < count; ++i) batch.push_back(pending_[i].event);
     }
     const Result<void> handled = handler_(batch);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!handled) {
       ++failures_;
       return false;
@@ -157,12 +157,12 @@ class EventBatcher {
 
   const EventBatcherOptions options_;
   const Handler handler_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any filled_;
   std::condition_variable_any room_;
-  std::deque<Pending> pending_;
-  uint64_t failures_ = 0;
-  bool closed_ = false;
+  std::deque<Pending> pending_ LARDER_GUARDED_BY(mutex_);
+  uint64_t failures_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool closed_ LARDER_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last: it uses everything above
 };
 

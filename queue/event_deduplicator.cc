@@ -8,7 +8,7 @@ namespace larder {
 
 bool EventDeduplicator::ShouldProcess(std::string_view key, std::string_view resource_version) {
   const Clock::Steady now = options_.clock->Now();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   DropExpired(now);
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     Record& record = *found->second;
@@ -31,7 +31,7 @@ bool EventDeduplicator::ShouldProcess(std::string_view key, std::string_view res
 }
 
 void EventDeduplicator::Forget(std::string_view key) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return;
   const Records::iterator record = found->second;
@@ -40,12 +40,12 @@ void EventDeduplicator::Forget(std::string_view key) {
 }
 
 size_t EventDeduplicator::size() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return records_.size();
 }
 
 uint64_t EventDeduplicator::dropped() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return dropped_;
 }
 

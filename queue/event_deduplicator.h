@@ -14,12 +14,12 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -50,14 +50,15 @@ class EventDeduplicator {
   };
   using Records = std::list<Record>;
 
-  void DropExpired(Clock::Steady now);
-  void EraseOldest();
+  void DropExpired(Clock::Steady now) LARDER_REQUIRES(mutex_);
+  void EraseOldest() LARDER_REQUIRES(mutex_);
 
   const EventDeduplicatorOptions options_;
-  mutable std::mutex mutex_;
-  Records records_;  // by time of the last news, the oldest first
-  std::unordered_map<std::string_view, Records::iterator> by_key_;  // keys point into records_
-  uint64_t dropped_ = 0;
+  mutable Mutex mutex_;
+  Records records_ LARDER_GUARDED_BY(mutex_);  // by time of the last news, the oldest first
+  // The keys point into records_.
+  std::unordered_map<std::string_view, Records::iterator> by_key_ LARDER_GUARDED_BY(mutex_);
+  uint64_t dropped_ LARDER_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace larder

@@ -8,27 +8,27 @@ namespace larder {
 using namespace std::chrono_literals;
 
 uint32_t FailureCounts::Increment(std::string_view item) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = counts_.find(item);
   if (found == counts_.end()) found = counts_.emplace(std::string(item), 0).first;
   return ++found->second;
 }
 
 void FailureCounts::Erase(std::string_view item) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   // Forget is called after every success, and most items never failed.
   if (counts_.empty()) return;
   if (auto found = counts_.find(item); found != counts_.end()) counts_.erase(found);
 }
 
 uint32_t FailureCounts::Get(std::string_view item) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = counts_.find(item);
   return found == counts_.end() ? 0 : found->second;
 }
 
 void FailureCounts::Set(std::string_view item, uint32_t failures) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   counts_.insert_or_assign(std::string(item), failures);
 }
 
@@ -55,7 +55,7 @@ BucketRateLimiter::BucketRateLimiter(double per_second, uint32_t burst, Clock* c
 
 RateLimiter::Duration BucketRateLimiter::When(std::string_view) {
   const Clock::Steady now = clock_->Now();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (now > updated_) {
     const double elapsed = std::chrono::duration<double>(now - updated_).count();
     tokens_ = std::min(burst_, tokens_ + elapsed * per_second_);

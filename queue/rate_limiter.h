@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -60,8 +60,9 @@ class FailureCounts {
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> counts_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> counts_
+      LARDER_GUARDED_BY(mutex_);
 };
 
 // base, 2 base, 4 base, ... up to max.
@@ -113,9 +114,9 @@ class BucketRateLimiter final : public RateLimiter {
   const double per_second_;
   const double burst_;
   Clock* const clock_;
-  std::mutex mutex_;
-  double tokens_;  // below zero: booked ahead
-  Clock::Steady updated_;
+  Mutex mutex_;
+  double tokens_ LARDER_GUARDED_BY(mutex_);  // below zero: booked ahead
+  Clock::Steady updated_ LARDER_GUARDED_BY(mutex_);
 };
 
 // The longest delay that any of its limiters asks for.

@@ -42,34 +42,37 @@ WorkQueue::Impl::Impl(WorkQueueOptions options)
   }
 }
 
-WorkQueue::Impl::Lock WorkQueue::Impl::Acquire() const {
-  Lock lock(mutex_, std::try_to_lock);
-  for (int pauses = kFirstPauses; !lock.owns_lock() && pauses <= kLastPauses; pauses *= 2) {
+Mutex& WorkQueue::Impl::Lock::Acquired(Mutex& mutex) {
+  if (mutex.try_lock()) return mutex;
+  for (int pauses = kFirstPauses; pauses <= kLastPauses; pauses *= 2) {
     for (int i = 0; i < pauses; ++i) Pause();
-    lock.try_lock();
+    if (mutex.try_lock()) return mutex;
   }
-  if (!lock.owns_lock()) lock.lock();
-  return lock;
+  mutex.lock();
+  return mutex;
 }
 
-WorkQueue::Impl::Before WorkQueue::Impl::Look() const {
-  return {state_.ready(), state_.has_delayed() ? state_.next_due() : kNever};
+internal::Nanos WorkQueue::Impl::NextDue() const {
+  return state_.has_delayed() ? state_.next_due() : kNever;
 }
 
-void WorkQueue::Impl::Release(Lock lock, const Before& before) {
-  const Before after = Look();
-  const bool wake_all =
-      waiting_ > 0 && (after.next_due < before.next_due || after.ready > before.ready + 1);
-  const bool wake_one = waiting_ > 0 && after.ready > before.ready;
-  const bool wake_writer = writer_idle_ && state_.unwritten() > 0;
-  if (wake_writer) writer_idle_ = false;
-  lock.unlock();
+WorkQueue::Impl::Change::Change(Impl* impl)
+    : impl_(impl), lock_(impl->mutex_), ready_(impl->state_.ready()), next_due_(impl->NextDue()) {}
+
+WorkQueue::Impl::Change::~Change() {
+  const size_t ready = impl_->state_.ready();
+  const bool waited_for = impl_->waiting_ > 0;
+  const bool wake_all = waited_for && (impl_->NextDue() < next_due_ || ready > ready_ + 1);
+  const bool wake_one = waited_for && ready > ready_;
+  const bool wake_writer = impl_->writer_idle_ && impl_->state_.unwritten() > 0;
+  if (wake_writer) impl_->writer_idle_ = false;
+  lock_.unlock();
   if (wake_all) {
-    ready_condition_.notify_all();
+    impl_->ready_condition_.notify_all();
   } else if (wake_one) {
-    ready_condition_.notify_one();
+    impl_->ready_condition_.notify_one();
   }
-  if (wake_writer) writer_condition_.notify_one();
+  if (wake_writer) impl_->writer_condition_.notify_one();
 }
 
 Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& options) {
@@ -94,11 +97,10 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
   bool alive = true;
   uint64_t ticket = 0;
   {
-    Lock lock = Acquire();
+    Change change(this);
     if (shutting_down_ && !durable()) {
       return MakeError(ErrorCode::kCancelled, "queue {} is shut down", options_.name);
     }
-    const Before before = Look();
     PromoteDue();
     bool on_disk = false;
     if (options.rate_limited) {
@@ -111,7 +113,6 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
     }
     const Durability durability = options.durability.value_or(options_.durability);
     if (durable() && durability == Durability::kSync && !on_disk) ticket = ++tickets_;
-    Release(std::move(lock), before);
   }
   // A dead letter that is put back to work begins anew.
   if (!alive) options_.rate_limiter->Forget(item);
@@ -125,7 +126,7 @@ std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Durati
   WorkItem taken;
   taken.item.reserve(kUsualItemBytes);
   bool found = false;
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   while (!stop.stop_requested()) {
     PromoteDue();
     if (const QueueNode* node = state_.Take(NowIfMeasured())) {
@@ -146,7 +147,7 @@ std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Durati
       wake = std::min(wake, Clock::Steady(std::chrono::nanoseconds(state_.next_due())));
     }
     ++waiting_;
-    options_.clock->WaitUntil(lock, ready_condition_, wake, stop);
+    options_.clock->WaitUntil(mutex_, ready_condition_, wake, stop);
     --waiting_;
     if (timer) timer_waiting_ = false;
   }
@@ -161,74 +162,68 @@ std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Durati
 void WorkQueue::Impl::Done(std::string_view item) {
   const uint32_t hash = HashItem(item);
   const Nanos now = NowIfMeasured();
-  Lock lock = Acquire();
-  const Before before = Look();
+  Change change(this);
   PromoteDue();
   state_.Finish(item, hash, now);
   if (draining_ && state_.processing() == 0) drained_condition_.notify_all();
-  Release(std::move(lock), before);
 }
 
 void WorkQueue::Impl::Forget(std::string_view item) {
   options_.rate_limiter->Forget(item);
   const uint32_t hash = HashItem(item);
-  Lock lock = Acquire();
-  const Before before = Look();
+  Change change(this);
   state_.Forget(item, hash);
-  Release(std::move(lock), before);
 }
 
 uint32_t WorkQueue::Impl::NumRequeues(std::string_view item) const {
   const uint32_t limiter = options_.rate_limiter->NumRequeues(item);
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   return std::max(limiter, state_.Failures(item, HashItem(item)));
 }
 
 size_t WorkQueue::Impl::Len() {
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   PromoteDue();
   return state_.ready();
 }
 
 void WorkQueue::Impl::ShutDown(bool drain) {
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   shutting_down_ = true;
   draining_ = drain;
   state_.Close();
   ready_condition_.notify_all();
   drained_condition_.notify_all();
-  drained_condition_.wait(lock, [this] { return !draining_ || state_.processing() == 0; });
+  while (draining_ && state_.processing() != 0) drained_condition_.wait(mutex_);
 }
 
 bool WorkQueue::Impl::ShuttingDown() const {
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   return shutting_down_;
 }
 
 void WorkQueue::Impl::Committed(Staged staged) {
   // Taking the lock in slices lets workers in between.
   constexpr size_t kSlice = 256;
-  const std::vector<Staged::Entry>& entries = staged.entries_;
+  const std::vector<Staged::Entry> entries = std::move(staged.entries_);
   const Nanos now = NowIfMeasured();
   for (size_t begin = 0; begin < entries.size(); begin += kSlice) {
     const size_t end = std::min(begin + kSlice, entries.size());
-    Lock lock = Acquire();
+    Change change(this);
     if (shutting_down_ && !durable()) return;
-    const Before before = Look();
     PromoteDue();
     for (size_t i = begin; i < end; ++i) {
       const Staged::Entry& entry = entries[i];
       state_.Adopt(entry.item, HashItem(entry.item), now, {now, entry.priority, 0},
                    entry.generation);
     }
-    Release(std::move(lock), before);
   }
 }
 
 std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
   static_cast<void>(WaitUntilLoaded({}));
   std::vector<DeadLetter> letters;
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   for (QueueState::Dead& dead : state_.DeadItems()) {
     letters.push_back({std::move(dead.item), dead.failures, dead.priority, dead.died_ms,
                        std::move(dead.last_error)});
@@ -239,7 +234,7 @@ std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
 Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
   LARDER_RETURN_IF_ERROR(WaitUntilLoaded({}));
   {
-    Lock lock = Acquire();
+    Lock lock(mutex_);
     if (!state_.IsDead(item, HashItem(item))) {
       return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
     }
@@ -249,35 +244,32 @@ Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
 
 Result<void> WorkQueue::Impl::Drop(std::string_view item) {
   LARDER_RETURN_IF_ERROR(WaitUntilLoaded({}));
-  Lock lock = Acquire();
-  const Before before = Look();
-  const bool dropped = state_.DropDead(item, HashItem(item));
-  Release(std::move(lock), before);
-  if (dropped) return {};
+  Change change(this);
+  if (state_.DropDead(item, HashItem(item))) return {};
   return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
 }
 
 WorkQueue::QueueStatus WorkQueue::Impl::Status() const {
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   return {loaded_, state_.unwritten(), write_error_ ? write_error_ : load_error_};
 }
 
 QueueCounters WorkQueue::Impl::Counters() {
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   PromoteDue();
   return state_.SnapshotCounters();
 }
 
 std::vector<QueueItemInfo> WorkQueue::Impl::Items() {
   const internal::TimePoint now = Moment();
-  Lock lock = Acquire();
+  Lock lock(mutex_);
   PromoteDue();
   return state_.Items(now);
 }
 
 void WorkQueue::Impl::PublishMetrics() {
   if (metrics_ == nullptr) return;
-  std::lock_guard publishing(publish_mutex_);
+  MutexLock publishing(publish_mutex_);
   metrics_->Publish(Counters(), Now());
 }
 

@@ -1,20 +1,18 @@
 // The inside of WorkQueue: the lock, the waiting and the threads around QueueState.
 //
-// Locks, in the order in which they are taken: flush_mutex_ (one writer at a time), then mutex_
-// (the state) or group_mutex_ (who waits for a sync). No call into the store, the rate limiter or
-// the metrics is made under mutex_.
+// No call into the store, the rate limiter or the metrics is made under mutex_.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "queue/queue_metrics.h"
 #include "queue/queue_state.h"
 #include "queue/work_queue.h"
@@ -58,7 +56,6 @@ class WorkQueue::Impl {
   void Abandon() { abandoned_ = true; }
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   using Nanos = internal::Nanos;
 
   bool durable() const { return options_.store != nullptr; }
@@ -69,19 +66,35 @@ class WorkQueue::Impl {
   std::string EpochNote() const { return "queue/" + options_.name + "/epoch"; }
 
   // Fair is by the time an item became ready: what is due goes before what is added now.
-  void PromoteDue() {
+  void PromoteDue() LARDER_REQUIRES(mutex_) {
     if (state_.has_delayed()) state_.Promote(Now());
   }
-  // Takes the lock. What is done under it takes a fraction of a microsecond, so a short wait is
+  // Holds a mutex. What is done under it takes a fraction of a microsecond, so a short wait is
   // cheaper awake than asleep.
-  Lock Acquire() const;
-  // Lets go of the lock and wakes whoever has something to do since `before`.
-  struct Before {
-    size_t ready;
-    Nanos next_due;
+  class LARDER_SCOPED_CAPABILITY Lock : public MutexLock {
+   public:
+    explicit Lock(Mutex& mutex) LARDER_ACQUIRE(mutex)
+        : MutexLock(Acquired(mutex), std::adopt_lock) {}
+    ~Lock() LARDER_RELEASE() = default;
+
+   private:
+    static Mutex& Acquired(Mutex& mutex) LARDER_ACQUIRE(mutex);
   };
-  Before Look() const;
-  void Release(Lock lock, const Before& before);
+  // Holds mutex_, lets go of it and wakes whoever has something to do since.
+  class LARDER_SCOPED_CAPABILITY Change {
+   public:
+    explicit Change(Impl* impl) LARDER_ACQUIRE(impl->mutex_);
+    ~Change() LARDER_RELEASE();
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+   private:
+    Impl* const impl_;
+    Lock lock_;
+    const size_t ready_;
+    const Nanos next_due_;
+  };
+  Nanos NextDue() const LARDER_REQUIRES(mutex_);
 
   Result<void> TakePossession();
   Result<uint64_t> NextEpoch() const;
@@ -93,7 +106,7 @@ class WorkQueue::Impl {
   // Half as many wait as the last sync served: while they are written and synced, the other half
   // wake and come back, so that the disk and the callers work at the same time.
   bool GroupIsComplete() const { return 2 * (tickets_ - attempted_through_) >= group_last_; }
-  Result<void> FlushLocked(Durability durability);
+  Result<void> FlushLocked(Durability durability) LARDER_REQUIRES(flush_mutex_);
   Result<void> Commit(const internal::QueueWrites& writes, Durability durability);
   // One chunk of what is stored. True: there is more.
   Result<bool> LoadChunk();
@@ -102,11 +115,11 @@ class WorkQueue::Impl {
 
   void Run(const std::stop_token& stop);
   void RunLoader(const std::stop_token& stop);
-  void WaitForChanges(Lock& lock, const std::stop_token& stop);
+  void WaitForChanges(const std::stop_token& stop) LARDER_REQUIRES(mutex_);
 
   WorkQueueOptions options_;
-  std::unique_ptr<internal::QueueMetrics> metrics_;
-  std::mutex publish_mutex_;
+  Mutex publish_mutex_;
+  std::unique_ptr<internal::QueueMetrics> metrics_ LARDER_PT_GUARDED_BY(publish_mutex_);
   bool possessed_ = false;
   bool abandoned_ = false;
 
@@ -115,22 +128,22 @@ class WorkQueue::Impl {
   uint64_t first_generation_ = 0;
   std::atomic<uint64_t> next_generation_{1};
 
-  mutable std::mutex mutex_;
-  internal::QueueState state_;
+  Mutex flush_mutex_;  // one writer at a time
+  mutable Mutex mutex_ LARDER_ACQUIRED_AFTER(flush_mutex_, publish_mutex_);
+  internal::QueueState state_ LARDER_GUARDED_BY(mutex_);
   std::condition_variable_any ready_condition_;
-  size_t waiting_ = 0;          // workers in Get
-  bool timer_waiting_ = false;  // one of them waits for the next delayed item
-  bool shutting_down_ = false;
-  bool draining_ = false;
+  size_t waiting_ LARDER_GUARDED_BY(mutex_) = 0;  // workers in Get
+  // One of them waits for the next delayed item.
+  bool timer_waiting_ LARDER_GUARDED_BY(mutex_) = false;
+  bool shutting_down_ LARDER_GUARDED_BY(mutex_) = false;
+  bool draining_ LARDER_GUARDED_BY(mutex_) = false;
   std::condition_variable_any drained_condition_;
   std::condition_variable_any writer_condition_;
-  bool writer_idle_ = false;
-  bool loaded_ = true;
-  std::optional<Error> load_error_;
-  std::optional<Error> write_error_;
+  bool writer_idle_ LARDER_GUARDED_BY(mutex_) = false;
+  bool loaded_ LARDER_GUARDED_BY(mutex_) = true;
+  std::optional<Error> load_error_ LARDER_GUARDED_BY(mutex_);
+  std::optional<Error> write_error_ LARDER_GUARDED_BY(mutex_);
   mutable std::condition_variable_any loaded_condition_;
-
-  std::mutex flush_mutex_;
 
   // Group commit: see SyncThrough. A ticket is drawn under mutex_ with the add it stands for.
   std::atomic<uint64_t> tickets_{0};
@@ -140,9 +153,9 @@ class WorkQueue::Impl {
   std::atomic<uint64_t> attempted_through_{0};  // tickets up to this one were in a sync that ended
   std::atomic<uint64_t> synced_through_{0};     // in one that succeeded
   std::chrono::nanoseconds sync_duration_{0};   // of the last one; the leader's
-  std::mutex group_mutex_;
-  std::condition_variable group_gather_condition_;
-  std::optional<Error> group_error_;  // guarded by group_mutex_
+  Mutex group_mutex_ LARDER_ACQUIRED_AFTER(flush_mutex_);
+  std::condition_variable_any group_gather_condition_;
+  std::optional<Error> group_error_ LARDER_GUARDED_BY(group_mutex_);
 
   // The loader's, used by one thread.
   std::string load_after_;

@@ -31,11 +31,11 @@ constexpr auto kMaxBackoff = std::chrono::nanoseconds(5s);
 class OpenQueues {
  public:
   bool Insert(const Store* store, const std::string& name) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return open_.emplace(store, name).second;
   }
   void Erase(const Store* store, const std::string& name) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     open_.erase({store, name});
   }
   static OpenQueues& Instance() {
@@ -44,8 +44,8 @@ class OpenQueues {
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::pair<const Store*, std::string>> open_;
+  Mutex mutex_;
+  std::set<std::pair<const Store*, std::string>> open_ LARDER_GUARDED_BY(mutex_);
 };
 
 // Joins another generation of the same item. Work outranks a dead letter: it was added when the
@@ -76,7 +76,10 @@ internal::TimePoint WorkQueue::Impl::Moment() const {
 Result<void> WorkQueue::Impl::Start() {
   if (durable()) {
     LARDER_RETURN_IF_ERROR(TakePossession());
-    loaded_ = false;
+    {
+      MutexLock lock(mutex_);
+      loaded_ = false;
+    }
     AnswerRequests(*options_.store, internal::DeadLetterRequestName(options_.name),
                    [this](const std::string& request) { return AnswerDeadLetters(request); });
   }
@@ -170,7 +173,7 @@ uint64_t WorkQueue::Impl::Stage(Transaction& transaction, std::string_view item,
 
 Result<void> WorkQueue::Impl::Flush(Durability durability) {
   if (!durable()) return {};
-  std::lock_guard flushing(flush_mutex_);
+  MutexLock flushing(flush_mutex_);
   return FlushLocked(durability);
 }
 
@@ -204,7 +207,7 @@ void WorkQueue::Impl::LeadGroup() {
   if (flushed) {
     synced_through_.store(covered);
   } else {
-    std::lock_guard lock(group_mutex_);
+    MutexLock lock(group_mutex_);
     group_error_ = flushed.error();
   }
   attempted_through_.store(covered);  // after the outcome that it lets others read
@@ -213,7 +216,7 @@ void WorkQueue::Impl::LeadGroup() {
 // A later sync that succeeded wrote what an earlier one could not.
 Result<void> WorkQueue::Impl::SyncOutcome(uint64_t ticket) {
   if (synced_through_.load() >= ticket) return {};
-  std::lock_guard lock(group_mutex_);
+  MutexLock lock(group_mutex_);
   return tl::unexpected(*group_error_);
 }
 
@@ -221,13 +224,13 @@ Result<void> WorkQueue::Impl::SyncOutcome(uint64_t ticket) {
 // group of one, and all others would wait for two syncs: it waits for half of them, up to the time
 // that this may save. The disk's time, not the injected clock's.
 void WorkQueue::Impl::GatherForSync() {
-  std::unique_lock lock(group_mutex_);
-  group_gather_condition_.wait_for(lock, std::min(sync_duration_, kMaxGather),
+  MutexLock lock(group_mutex_);
+  group_gather_condition_.wait_for(group_mutex_, std::min(sync_duration_, kMaxGather),
                                    [this] { return GroupIsComplete(); });
 }
 
 void WorkQueue::Impl::WakeGatherer() {
-  std::lock_guard lock(group_mutex_);
+  MutexLock lock(group_mutex_);
   group_gather_condition_.notify_one();
 }
 
@@ -235,7 +238,7 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
   size_t dirty = 0;
   size_t deletes = 0;
   {
-    Lock lock(mutex_);
+    MutexLock lock(mutex_);
     dirty = state_.dirty();
     deletes = state_.deletes();
   }
@@ -246,7 +249,7 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
     size_t in_order = 0;
     {
       const internal::TimePoint now = Moment();
-      Lock lock(mutex_);
+      MutexLock lock(mutex_);
       in_order = state_.Collect(
           kMaxWrites, now,
           [this] { return next_generation_.fetch_add(1, std::memory_order_relaxed); }, &writes);
@@ -260,7 +263,7 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
     const Nanos started = Now();
     Result<void> committed = Commit(writes, wanted);
     const Nanos ended = Now();
-    Lock lock(mutex_);
+    MutexLock lock(mutex_);
     QueueCounters& counters = state_.counters();
     counters.flush_duration.Observe(ended - started);
     if (!committed) {
@@ -328,23 +331,22 @@ void WorkQueue::Impl::LoadInto(const std::vector<QueueState::Loaded>& chunk) {
   const internal::TimePoint now = Moment();
   for (size_t begin = 0; begin < chunk.size(); begin += kSlice) {
     const size_t end = std::min(begin + kSlice, chunk.size());
-    Lock lock(mutex_);
-    const Before before = Look();
+    Change change(this);
     for (size_t i = begin; i < end; ++i) state_.Load(chunk[i], now);
-    Release(std::move(lock), before);
   }
 }
 
 void WorkQueue::Impl::FinishLoading(std::optional<Error> error) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   loaded_ = true;
   load_error_ = std::move(error);
   loaded_condition_.notify_all();
 }
 
 Result<void> WorkQueue::Impl::WaitUntilLoaded(const std::stop_token& stop) const {
-  Lock lock(mutex_);
-  if (!loaded_condition_.wait(lock, stop, [this] { return loaded_; })) {
+  MutexLock lock(mutex_);
+  const auto loaded = [this]() LARDER_REQUIRES(mutex_) { return loaded_; };
+  if (!loaded_condition_.wait(mutex_, stop, loaded)) {
     return MakeError(ErrorCode::kCancelled, "queue {}: stopped while loading", options_.name);
   }
   if (load_error_) return tl::unexpected(*load_error_);
@@ -355,12 +357,12 @@ void WorkQueue::Impl::Run(const std::stop_token& stop) {
   if (durable()) RunLoader(stop);
   std::chrono::nanoseconds backoff{0};
   while (!stop.stop_requested()) {
-    Lock lock(mutex_);
-    WaitForChanges(lock, stop);
+    MutexLock lock(mutex_);
+    WaitForChanges(stop);
     // Gathering for a while, so that an item that is done soon costs no write.
     const Clock::Steady due = options_.clock->Now() + options_.flush_interval + backoff;
     while (!stop.stop_requested() && state_.unwritten() > 0 && options_.clock->Now() < due) {
-      options_.clock->WaitUntil(lock, writer_condition_, due, stop);
+      options_.clock->WaitUntil(mutex_, writer_condition_, due, stop);
     }
     lock.unlock();
     if (options_.clock->Now() >= next_publish_) {
@@ -376,11 +378,11 @@ void WorkQueue::Impl::Run(const std::stop_token& stop) {
   }
 }
 
-void WorkQueue::Impl::WaitForChanges(Lock& lock, const std::stop_token& stop) {
+void WorkQueue::Impl::WaitForChanges(const std::stop_token& stop) {
   const Clock::Steady deadline = metrics_ == nullptr ? Clock::Steady::max() : next_publish_;
   while (!stop.stop_requested() && state_.unwritten() == 0 && options_.clock->Now() < deadline) {
     writer_idle_ = true;
-    options_.clock->WaitUntil(lock, writer_condition_, deadline, stop);
+    options_.clock->WaitUntil(mutex_, writer_condition_, deadline, stop);
   }
   writer_idle_ = false;
 }

@@ -10,10 +10,10 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -29,8 +29,8 @@ class ListGate {
 
   // Waits for its turn; kCancelled when `stop` comes first.
   Result<Pass> Enter(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [this] { return free_ > 0; })) {
+    MutexLock lock(mutex_);
+    if (!changed_.wait(mutex_, stop, [this]() LARDER_REQUIRES(mutex_) { return free_ > 0; })) {
       return MakeError(ErrorCode::kCancelled, "stopped while others were being listed");
     }
     --free_;
@@ -39,14 +39,14 @@ class ListGate {
 
  private:
   void GiveBack() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++free_;
     changed_.notify_one();
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  size_t free_;  // guarded by mutex_
+  size_t free_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace larder {
 namespace {
@@ -19,13 +20,15 @@ class Fetcher {
 
   // What each thread does until nothing is left or a stop is requested.
   void Work(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (next_ < keys_.size() && !stop.stop_requested()) {
       const ObjectKey& key = keys_[next_++];
       lock.unlock();
       Result<ObjectPtr> object = fetch_(key, stop);
       lock.lock();
-      if (!changed_.wait(lock, stop, [&] { return results_.size() < kMaxWaiting; })) return;
+      if (!changed_.wait(mutex_, stop,
+                         [&]() LARDER_REQUIRES(mutex_) { return results_.size() < kMaxWaiting; }))
+        return;
       results_.push_back(std::move(object));
       changed_.notify_all();
     }
@@ -33,8 +36,8 @@ class Fetcher {
 
   // The next result, in the order of arrival. kCancelled on stop.
   Result<ObjectPtr> Take(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return !results_.empty(); })) {
+    MutexLock lock(mutex_);
+    if (!changed_.wait(mutex_, stop, [&]() LARDER_REQUIRES(mutex_) { return !results_.empty(); })) {
       return MakeError(ErrorCode::kCancelled, "stopped while fetching objects");
     }
     Result<ObjectPtr> result = std::move(results_.front());
@@ -46,10 +49,10 @@ class Fetcher {
  private:
   const std::vector<ObjectKey>& keys_;
   const FetchFunction& fetch_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  size_t next_ = 0;
-  std::deque<Result<ObjectPtr>> results_;
+  size_t next_ LARDER_GUARDED_BY(mutex_) = 0;
+  std::deque<Result<ObjectPtr>> results_ LARDER_GUARDED_BY(mutex_);
 };
 
 // One at a time, on the caller's thread.

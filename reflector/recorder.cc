@@ -104,43 +104,43 @@ Recorder::Recorder(std::string name, Clock* clock, prometheus::Registry* registr
 Recorder::~Recorder() = default;
 
 ReflectorStatus Recorder::Snapshot() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return status_;
 }
 
 void Recorder::State(ReflectorState state) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (state != status_.state) status_.since = clock_->WallNow();
   status_.state = state;
   if (metrics_) metrics_->state.Set(static_cast<double>(state));
 }
 
 void Recorder::Failed(const Error& error) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.error = status_.last_error = error;
   status_.last_error_at = clock_->WallNow();
 }
 
 void Recorder::Healthy() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.error.reset();
 }
 
 void Recorder::Synced() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.synced = true;
   if (metrics_) metrics_->synced.Set(1);
 }
 
 void Recorder::Restart(std::string_view reason) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++status_.restarts[std::string(reason)];
   if (metrics_) metrics_->Count(metrics_->restarts, reason);
 }
 
 void Recorder::ListDone(std::string_view why, std::string_view resource_version) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++status_.lists;
     if (why != "first") ++status_.relists;
     if (metrics_) metrics_->Count(metrics_->lists, why);
@@ -149,32 +149,32 @@ void Recorder::ListDone(std::string_view why, std::string_view resource_version)
 }
 
 void Recorder::WatchOpened() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++status_.watches;
   if (metrics_) metrics_->watches.Increment();
 }
 
 void Recorder::Event(WatchEvent::Type type) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++status_.events[static_cast<size_t>(type)];
   if (metrics_) metrics_->events[static_cast<size_t>(type)]->Increment();
 }
 
 void Recorder::Bookmark() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.last_bookmark = clock_->WallNow();
   if (metrics_) metrics_->bookmark.Set(UnixSeconds(*status_.last_bookmark));
 }
 
 void Recorder::Version(std::string_view resource_version) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.resource_version = resource_version;
   // A gauge is a double: enough to see it move, never used to resume.
   if (metrics_) metrics_->version.Set(std::strtod(status_.resource_version.c_str(), nullptr));
 }
 
 void Recorder::Object(Clock::Steady::duration decode_time) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++status_.objects;
   status_.decode_time += decode_time;
   if (metrics_) {
@@ -184,19 +184,19 @@ void Recorder::Object(Clock::Steady::duration decode_time) {
 }
 
 void Recorder::Unchanged() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++status_.unchanged;
   if (metrics_) metrics_->unchanged.Increment();
 }
 
 void Recorder::Fetched() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++status_.fetched;
   if (metrics_) metrics_->fetched.Increment();
 }
 
 void Recorder::Bytes(uint64_t wire, uint64_t body) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.wire_bytes += wire;
   status_.body_bytes += body;
   if (metrics_) {
@@ -206,7 +206,7 @@ void Recorder::Bytes(uint64_t wire, uint64_t body) {
 }
 
 void Recorder::ShardedByServer(bool yes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_.sharded_by_server = yes;
 }
 

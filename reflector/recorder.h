@@ -7,12 +7,12 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "reflector/reflector_status.h"
 
 namespace prometheus {
@@ -53,8 +53,8 @@ class Recorder {
 
   Clock* const clock_;
   const std::unique_ptr<Metrics> metrics_;  // null without a registry
-  mutable std::mutex mutex_;
-  ReflectorStatus status_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  ReflectorStatus status_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -235,16 +235,16 @@ ReflectorMachine::State ReflectorMachine::WaitThen(State next, std::chrono::mill
 }
 
 ReflectorMachine::State ReflectorMachine::BackOff() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (clock_->Now() < backoff_until_) {
     // To stop or to pause is Run()'s to see; anything else does not shorten the wait.
-    if (!clock_->WaitUntil(lock, changed_, backoff_until_, token_)) return State::kBackingOff;
+    if (!clock_->WaitUntil(mutex_, changed_, backoff_until_, token_)) return State::kBackingOff;
   }
   return after_backoff_;
 }
 
 std::stop_token ReflectorMachine::FreshToken() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (interrupt_.stop_requested()) interrupt_ = std::stop_source();
   return interrupt_.get_token();
 }
@@ -252,7 +252,7 @@ std::stop_token ReflectorMachine::FreshToken() {
 void ReflectorMachine::Interrupt() {
   std::stop_source current;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     current = interrupt_;
   }
   // Outside the lock: this runs other people's callbacks.
@@ -261,7 +261,7 @@ void ReflectorMachine::Interrupt() {
 
 void ReflectorMachine::Pause() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     paused_ = true;
   }
   Interrupt();
@@ -269,7 +269,7 @@ void ReflectorMachine::Pause() {
 
 void ReflectorMachine::Resume() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     paused_ = false;
   }
   changed_.notify_all();
@@ -277,24 +277,24 @@ void ReflectorMachine::Resume() {
 
 void ReflectorMachine::TargetFailed(const Error& error) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     target_failure_ = error;
   }
   Interrupt();
 }
 
 std::optional<Error> ReflectorMachine::TakeTargetFailure() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::exchange(target_failure_, std::nullopt);
 }
 
 bool ReflectorMachine::WaitWhilePaused(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!paused_) return false;
   stream_.reset();
   recorder_.State(State::kPaused);
   recorder_.Restart("paused");
-  while (paused_ && clock_->WaitUntil(lock, changed_, Clock::Steady::max(), stop)) {
+  while (paused_ && clock_->WaitUntil(mutex_, changed_, Clock::Steady::max(), stop)) {
   }
   return true;
 }

@@ -10,12 +10,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "client/transport.h"
 #include "reflector/backoff.h"
 #include "reflector/guarded_target.h"
@@ -143,11 +143,11 @@ class ReflectorMachine {
   State after_backoff_ = State::kStarting;
   Clock::Steady backoff_until_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  bool paused_ = false;                  // guarded by mutex_
-  std::optional<Error> target_failure_;  // guarded by mutex_; since the last Start
-  std::stop_source interrupt_;           // guarded by mutex_
+  bool paused_ LARDER_GUARDED_BY(mutex_) = false;
+  std::optional<Error> target_failure_ LARDER_GUARDED_BY(mutex_);  // since the last Start
+  std::stop_source interrupt_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -1,5 +1,5 @@
-// The newest change that is known of a collection: what to ask a server for, to find out whether its
-// history is still the one that the collection was filled from.
+// The newest change that is known of a collection: what to ask a server for, to find out whether
+// its history is still the one that the collection was filled from.
 #pragma once
 
 #include <string>

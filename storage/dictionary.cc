@@ -54,31 +54,26 @@ Spares<T>& SparesOf() {
 }  // namespace
 
 Dictionary::~Dictionary() {
-  ZSTD_freeCDict(compress_);
-  ZSTD_freeDDict(decompress_);
+  ZSTD_freeCDict(compress_.load());
+  ZSTD_freeDDict(decompress_.load());
 }
 
 const ZSTD_CDict_s* Dictionary::ForCompression(int level) const {
   std::call_once(compress_once_, [this, level] {
-    ZSTD_CDict* made = ZSTD_createCDict(bytes_.data(), bytes_.size(), level);
-    std::lock_guard lock(mutex_);
-    compress_ = made;
+    compress_.store(ZSTD_createCDict(bytes_.data(), bytes_.size(), level));
   });
-  return compress_;
+  return compress_.load(std::memory_order_relaxed);
 }
 
 const ZSTD_DDict_s* Dictionary::ForDecompression() const {
-  std::call_once(decompress_once_, [this] {
-    ZSTD_DDict* made = ZSTD_createDDict(bytes_.data(), bytes_.size());
-    std::lock_guard lock(mutex_);
-    decompress_ = made;
-  });
-  return decompress_;
+  std::call_once(decompress_once_,
+                 [this] { decompress_.store(ZSTD_createDDict(bytes_.data(), bytes_.size())); });
+  return decompress_.load(std::memory_order_relaxed);
 }
 
 size_t Dictionary::MemoryBytes() const {
-  std::lock_guard lock(mutex_);
-  return bytes_.capacity() + ZSTD_sizeof_CDict(compress_) + ZSTD_sizeof_DDict(decompress_);
+  return bytes_.capacity() + ZSTD_sizeof_CDict(compress_.load()) +
+         ZSTD_sizeof_DDict(decompress_.load());
 }
 
 std::string Dictionary::Serialize() const {

@@ -6,6 +6,7 @@
 // as a value needs them. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -56,10 +57,9 @@ class Dictionary {
   DictionaryId id_;
   uint64_t seen_;
   std::string bytes_;
-  mutable std::mutex mutex_;
   mutable std::once_flag compress_once_, decompress_once_;
-  mutable ZSTD_CDict_s* compress_ = nullptr;    // guarded by compress_once_ and mutex_
-  mutable ZSTD_DDict_s* decompress_ = nullptr;  // guarded by decompress_once_ and mutex_
+  mutable std::atomic<ZSTD_CDict_s*> compress_{nullptr};
+  mutable std::atomic<ZSTD_DDict_s*> decompress_{nullptr};
 };
 
 using DictionaryPtr = std::shared_ptr<const Dictionary>;

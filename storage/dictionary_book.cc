@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
+
 namespace larder {
 namespace {
 
@@ -49,22 +51,22 @@ class DictionaryBook::Page {
   explicit Page(std::string resource_in) : resource(std::move(resource_in)) {}
 
   const std::string resource;
-  mutable std::mutex mutex;  // guards all below
-  DictionaryPtr current;
-  bool wanted = false;
-  uint64_t observed = 0;                                   // objects, ever
-  uint64_t train_at = kFirstTraining;                      // when `observed` gets here
-  std::vector<std::pair<CollectionId, ObjectKey>> sample;  // a reservoir
-  uint64_t sampled_from = 0;
-  std::minstd_rand random;
-  uint64_t in_window = 0;
-  double recent_ratio = 0;  // raw / stored, averaged
+  mutable Mutex mutex;
+  DictionaryPtr current LARDER_GUARDED_BY(mutex);
+  bool wanted LARDER_GUARDED_BY(mutex) = false;
+  uint64_t observed LARDER_GUARDED_BY(mutex) = 0;               // objects, ever
+  uint64_t train_at LARDER_GUARDED_BY(mutex) = kFirstTraining;  // when `observed` gets here
+  std::vector<std::pair<CollectionId, ObjectKey>> sample LARDER_GUARDED_BY(mutex);  // a reservoir
+  uint64_t sampled_from LARDER_GUARDED_BY(mutex) = 0;
+  std::minstd_rand random LARDER_GUARDED_BY(mutex);
+  uint64_t in_window LARDER_GUARDED_BY(mutex) = 0;
+  double recent_ratio LARDER_GUARDED_BY(mutex) = 0;  // raw / stored, averaged
   // What the current dictionary did to objects of its time that it was not trained on. 0: not
   // known, it is from an earlier run; then the first window shows it.
-  double trained_ratio = 0;
+  double trained_ratio LARDER_GUARDED_BY(mutex) = 0;
 
   // Every object seen since the last training has the same chance to be in the sample.
-  void Sample(CollectionId collection, const ObjectKey& key) {
+  void Sample(CollectionId collection, const ObjectKey& key) LARDER_REQUIRES(mutex) {
     ++sampled_from;
     if (sample.size() < kSampleKeys) {
       sample.emplace_back(collection, key);
@@ -75,7 +77,7 @@ class DictionaryBook::Page {
   }
 
   // True when values have become clearly larger than they were.
-  bool Decayed(double ratio) {
+  bool Decayed(double ratio) LARDER_REQUIRES(mutex) {
     ++in_window;
     recent_ratio += (ratio - recent_ratio) / static_cast<double>(std::min(in_window, kRatioWindow));
     if (!current || in_window < kRatioWindow) return false;
@@ -83,7 +85,7 @@ class DictionaryBook::Page {
     return recent_ratio < trained_ratio * kDecay;
   }
 
-  void Restart() {
+  void Restart() LARDER_REQUIRES(mutex) {
     sample.clear();
     sampled_from = 0;
     in_window = 0;
@@ -103,22 +105,22 @@ void DictionaryBook::Stop() {
 }
 
 DictionaryBook::Page* DictionaryBook::PageOf(const std::string& resource) {
-  std::lock_guard lock(mutex_);
+  WriterLock lock(mutex_);
   std::unique_ptr<Page>& page = pages_[resource];
   if (!page) page = std::make_unique<Page>(resource);
   return page.get();
 }
 
 DictionaryPtr DictionaryBook::Current(const Page& page) const {
-  std::lock_guard lock(page.mutex);
+  MutexLock lock(page.mutex);
   return page.current;
 }
 
 void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) {
   Page* const page = PageOf(resource);
-  std::lock_guard lock(mutex_);
+  WriterLock lock(mutex_);
   last_id_ = std::max(last_id_, dictionary->id());
-  std::lock_guard page_lock(page->mutex);
+  MutexLock page_lock(page->mutex);
   if (!page->current || page->current->id() < dictionary->id()) {
     page->current = dictionary;
     page->observed = std::max(page->observed, dictionary->seen());
@@ -130,20 +132,20 @@ void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) 
 }
 
 DictionaryPtr DictionaryBook::Find(DictionaryId id) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   const auto it = by_id_.find(id);
   return it == by_id_.end() ? nullptr : it->second.second;
 }
 
 std::vector<std::pair<std::string, DictionaryPtr>> DictionaryBook::All() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   std::vector<std::pair<std::string, DictionaryPtr>> out;
   for (const auto& [id, entry] : by_id_) out.push_back(entry);
   return out;
 }
 
 std::vector<DictionaryId> DictionaryBook::Retired() const {
-  std::lock_guard lock(mutex_);
+  WriterLock lock(mutex_);
   std::vector<DictionaryId> out;
   for (const auto& [id, entry] : by_id_) {
     const auto page = pages_.find(entry.first);
@@ -157,7 +159,7 @@ std::vector<DictionaryId> DictionaryBook::Retired() const {
 }
 
 void DictionaryBook::Remove(DictionaryId id) {
-  std::lock_guard lock(mutex_);
+  WriterLock lock(mutex_);
   by_id_.erase(id);
 }
 
@@ -165,7 +167,7 @@ void DictionaryBook::Observe(Page& page, CollectionId collection, const ObjectKe
                              size_t raw_bytes, size_t stored_bytes) {
   const double ratio =
       static_cast<double>(raw_bytes) / static_cast<double>(std::max<size_t>(stored_bytes, 1));
-  std::lock_guard lock(page.mutex);
+  MutexLock lock(page.mutex);
   ++page.observed;
   page.Sample(collection, key);
   // One that is being trained needs the sample as it is.
@@ -176,29 +178,35 @@ void DictionaryBook::Observe(Page& page, CollectionId collection, const ObjectKe
     page.Restart();
     page.train_at = std::min(page.train_at, page.observed + kSampleKeys);
   }
-  if (!page.wanted && page.observed >= page.train_at) Want(page);
+  if (!page.wanted && page.observed >= page.train_at) {
+    page.wanted = true;
+    Want(page);
+  }
 }
 
 void DictionaryBook::Want(Page& page) {
-  page.wanted = true;
-  std::lock_guard lock(wake_mutex_);
+  MutexLock lock(wake_mutex_);
   wanted_.push_back(&page);
   wake_.notify_all();
 }
 
 void DictionaryBook::TrainFrom(Page& page, std::vector<std::pair<CollectionId, ObjectKey>> sample) {
   {
-    std::lock_guard lock(page.mutex);
+    MutexLock lock(page.mutex);
     page.observed = std::max<uint64_t>(page.observed, sample.size());
     page.sample = std::move(sample);
-    if (!page.wanted) Want(page);
+    if (!page.wanted) {
+      page.wanted = true;
+      Want(page);
+    }
   }
   WaitIdle();
 }
 
 void DictionaryBook::WaitIdle() {
-  std::unique_lock lock(wake_mutex_);
-  wake_.wait(lock, trainer_.get_stop_token(), [this] { return wanted_.empty(); });
+  MutexLock lock(wake_mutex_);
+  wake_.wait(wake_mutex_, trainer_.get_stop_token(),
+             [this]() LARDER_REQUIRES(wake_mutex_) { return wanted_.empty(); });
 }
 
 Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId id) {
@@ -206,7 +214,7 @@ Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId i
   DictionaryPtr current;
   uint64_t seen = 0;
   {
-    std::lock_guard lock(page.mutex);
+    MutexLock lock(page.mutex);
     keys = page.sample;
     current = page.current;
     seen = page.observed;
@@ -246,19 +254,20 @@ void DictionaryBook::TrainLoop(const std::stop_token& stop) {
   for (;;) {
     Page* page = nullptr;
     {
-      std::unique_lock lock(wake_mutex_);
-      if (!wake_.wait(lock, stop, [this] { return !wanted_.empty(); })) return;
+      MutexLock lock(wake_mutex_);
+      const auto wanted = [this]() LARDER_REQUIRES(wake_mutex_) { return !wanted_.empty(); };
+      if (!wake_.wait(wake_mutex_, stop, wanted)) return;
       page = wanted_.front();
     }
     DictionaryId id = 0;
     {
-      std::lock_guard lock(mutex_);
+      WriterLock lock(mutex_);
       id = ++last_id_;
     }
     Result<Trained> trained = Train(*page, id);
     {
-      std::lock_guard lock(mutex_);
-      std::lock_guard page_lock(page->mutex);
+      WriterLock lock(mutex_);
+      MutexLock page_lock(page->mutex);
       if (trained) {
         if (trained->dictionary) {
           if (page->current) replaced_at_[page->current->id()] = hooks_.clock->Now();
@@ -275,7 +284,7 @@ void DictionaryBook::TrainLoop(const std::stop_token& stop) {
       }
       page->wanted = false;
     }
-    std::lock_guard lock(wake_mutex_);
+    MutexLock lock(wake_mutex_);
     wanted_.erase(wanted_.begin());
     wake_.notify_all();
   }

@@ -13,15 +13,14 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "storage/collection.h"
 #include "storage/dictionary.h"
 #include "storage/value_codec.h"
@@ -77,17 +76,16 @@ class DictionaryBook final : public DictionarySource {
     double ratio = 0;          // of the one to use, on objects that it was not trained on
   };
   Result<Trained> Train(Page& page, DictionaryId id);
-  void Want(Page& page);  // REQUIRES: page's mutex held
+  void Want(Page& page);
 
   const Hooks hooks_;
-  // Lock order: mutex_ before a page's own.
-  mutable std::shared_mutex mutex_;  // guards the maps and last_id_
-  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> by_id_;
-  std::map<std::string, std::unique_ptr<Page>> pages_;
-  std::map<DictionaryId, Clock::Steady> replaced_at_;  // by this process
-  DictionaryId last_id_ = 0;
-  std::mutex wake_mutex_;      // guards wanted_; taken after all others
-  std::vector<Page*> wanted_;  // the first one is being trained
+  mutable SharedMutex mutex_;  // taken before a page's own
+  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> by_id_ LARDER_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Page>> pages_ LARDER_GUARDED_BY(mutex_);
+  std::map<DictionaryId, Clock::Steady> replaced_at_ LARDER_GUARDED_BY(mutex_);  // by this process
+  DictionaryId last_id_ LARDER_GUARDED_BY(mutex_) = 0;
+  Mutex wake_mutex_;                                          // taken after all others
+  std::vector<Page*> wanted_ LARDER_GUARDED_BY(wake_mutex_);  // the first one is being trained
   std::condition_variable_any wake_;
   std::jthread trainer_;  // last: it uses the rest
 };

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "storage/database.h"
 #include "storage/mailbox.h"
 #include "storage/owner_request.h"
@@ -44,8 +44,8 @@ class OwnerAnswers {
  private:
   Result<std::string> Answer(const std::string& name, const std::string& text);
 
-  std::mutex mutex_;  // held while an answer is made, so that Remove waits for it
-  std::map<std::string, OwnerAnswer> answers_;
+  Mutex mutex_;  // held while an answer is made, so that Remove waits for it
+  std::map<std::string, OwnerAnswer> answers_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

@@ -66,7 +66,7 @@ void ManifestGuard::Note() {
   const std::optional<Length> now = CurrentLength(env_, store_path_);
   if (!now) return;
   std::string text = Encode(*now);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (text == noted_) return;
   if (rocksdb::WriteStringToFile(env_, text, LengthPath(store_path_), /*should_sync=*/false).ok()) {
     noted_ = std::move(text);

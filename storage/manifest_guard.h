@@ -12,10 +12,10 @@
 #include <rocksdb/env.h>
 #include <rocksdb/listener.h>
 
-#include <mutex>
 #include <string>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace larder {
 
@@ -35,8 +35,8 @@ class ManifestGuard final : public rocksdb::EventListener {
  private:
   rocksdb::Env* const env_;
   const std::string store_path_;
-  std::mutex mutex_;
-  std::string noted_;  // guarded by mutex_: what the file says
+  Mutex mutex_;
+  std::string noted_ LARDER_GUARDED_BY(mutex_);  // what the file says
 };
 
 }  // namespace larder

@@ -132,17 +132,17 @@ void AnswerRequests(Store& store, const std::string& name, OwnerAnswer answer) {
 void StopAnswering(Store& store, const std::string& name) { store.impl().answers().Remove(name); }
 
 void OwnerAnswers::Add(const std::string& name, OwnerAnswer answer) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   answers_[name] = std::move(answer);
 }
 
 void OwnerAnswers::Remove(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   answers_.erase(name);
 }
 
 Result<std::string> OwnerAnswers::Answer(const std::string& name, const std::string& text) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto known = answers_.find(name);
   if (known != answers_.end()) return known->second(text);
   return MakeError(ErrorCode::kNotFound, "the process that owns the store has no {} open", name);

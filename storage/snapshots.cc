@@ -52,7 +52,7 @@ Result<void> RequireOnDisk(const Store::Impl& impl) {
 
 Result<std::string> ExistingSnapshot(const std::string& store_path, const std::string& name) {
   LARDER_RETURN_IF_ERROR(CheckName(name));
-  const std::string path = SnapshotsPath(store_path) + "/" + name;
+  std::string path = SnapshotsPath(store_path) + "/" + name;
   if (!HasDatabase(path)) {
     return MakeError(ErrorCode::kNotFound, "no snapshot {} of the store {}", name, store_path);
   }

@@ -75,7 +75,7 @@ Result<void> Store::CatchUp() {
 Result<void> Store::Health() const { return impl_->Health(); }
 
 Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
-  std::lock_guard lock(impl_->collections_write_mutex);
+  MutexLock lock(impl_->collections_write_mutex);
   const std::string resource = spec.resource.ToString();
   if (impl_->Encrypted(resource) && !impl_->cipher() && !options().in_memory) {
     return MakeError(
@@ -141,7 +141,7 @@ Result<Cursor> Store::GetCursor(CollectionId collection) const {
 }
 
 Result<void> Store::DropCollection(CollectionId collection) {
-  std::lock_guard lock(impl_->collections_write_mutex);
+  MutexLock lock(impl_->collections_write_mutex);
   LARDER_ASSIGN_OR_RETURN(const auto text, impl_->GetMeta(records::CollectionKey(collection)));
   if (!text) return MakeError(ErrorCode::kNotFound, "no collection {}", collection);
   LARDER_ASSIGN_OR_RETURN(const CollectionInfo info, records::DecodeCollection(*text));

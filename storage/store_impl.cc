@@ -141,7 +141,7 @@ Result<void> Store::Impl::CheckKeyFits(CollectionId collection) const {
 Result<void> Store::Impl::OpenDatabase() {
   LARDER_ASSIGN_OR_RETURN(auto database, Database::Open(options, mode_, env_, &recompress_));
   families_.Learn(*database);
-  std::lock_guard lock(open_mutex_);
+  WriterLock lock(open_mutex_);
   database_ = std::move(database);
   return {};
 }
@@ -226,7 +226,7 @@ Result<void> Store::Impl::LoadCollections() {
 }
 
 std::optional<Store::Impl::Collection> Store::Impl::FindCollection(CollectionId collection) const {
-  std::shared_lock lock(collections_mutex_);
+  ReaderLock lock(collections_mutex_);
   const auto it = collections_.find(collection);
   if (it == collections_.end()) return std::nullopt;
   return it->second;
@@ -246,23 +246,23 @@ void Store::Impl::Remember(const CollectionInfo& info) {
   if (options.compression && options.dictionary_bytes != 0 && !collection.encrypted) {
     collection.page = dictionaries_.PageOf(collection.resource);
   }
-  std::lock_guard lock(collections_mutex_);
+  WriterLock lock(collections_mutex_);
   collections_[info.id] = std::move(collection);
 }
 
 void Store::Impl::Forget(CollectionId collection) {
-  std::lock_guard lock(collections_mutex_);
+  WriterLock lock(collections_mutex_);
   collections_.erase(collection);
   opened_.erase(collection);
 }
 
 void Store::Impl::MarkOpened(CollectionId collection) {
-  std::lock_guard lock(collections_mutex_);
+  WriterLock lock(collections_mutex_);
   opened_.insert(collection);
 }
 
 bool Store::Impl::IsOpened(CollectionId collection) const {
-  std::shared_lock lock(collections_mutex_);
+  ReaderLock lock(collections_mutex_);
   return opened_.count(collection) != 0;
 }
 
@@ -281,12 +281,12 @@ bool Store::Impl::EncodingOf(const Collection& collection, EncodeOptions& encode
 }
 
 void Store::Impl::BeginDrop(const std::vector<DictionaryId>& ids) {
-  std::lock_guard lock(dictionary_mutex_);
+  MutexLock lock(dictionary_mutex_);
   dropping_ = {ids.begin(), ids.end()};
 }
 
 Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<DictionaryId>& in_use) {
-  std::lock_guard lock(dictionary_mutex_);
+  MutexLock lock(dictionary_mutex_);
   std::vector<DictionaryId> out;
   Transaction::Rep rep(&families_);
   for (const auto& [resource, dictionary] : dictionaries_.All()) {
@@ -305,7 +305,7 @@ Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<Dictionary
 
 void Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
   if (rep.dictionaries.empty()) return;
-  std::lock_guard lock(dictionary_mutex_);
+  MutexLock lock(dictionary_mutex_);
   for (const DictionaryId id : rep.dictionaries) {
     dropping_.erase(id);
     const auto dropped = dropped_.find(id);

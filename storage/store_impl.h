@@ -1,8 +1,7 @@
 // The inside of a Store. Internal to storage/.
 //
-// Lock order: collections_write_mutex, dictionary_mutex_, failure_mutex_, open_mutex_,
-// collections_mutex_. None is held while a commit waits for the disk, but that of a dictionary's
-// drop.
+// The locks are taken in the order in which LARDER_ACQUIRED_AFTER puts them. None is held while a
+// commit waits for the disk, but that of a dictionary's drop.
 #pragma once
 
 #include <unistd.h>
@@ -10,13 +9,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "storage/cipher.h"
 #include "storage/database.h"
 #include "storage/dictionary_book.h"
@@ -68,7 +66,7 @@ class Store::Impl final : public RowPolicy {
   // The database as it is now; a reopen after a fatal error replaces it. Null only where that
   // failed.
   std::shared_ptr<Database> database() const {
-    std::shared_lock lock(open_mutex_);
+    ReaderLock lock(open_mutex_);
     return database_;
   }
   bool writable() const { return mode_ == Database::Mode::kOwner; }
@@ -140,7 +138,7 @@ class Store::Impl final : public RowPolicy {
 
   const StoreOptions options;
   // Serialises making and dropping of collections.
-  std::mutex collections_write_mutex;
+  Mutex collections_write_mutex;
 
  private:
   Result<void> LoadCipher();
@@ -155,7 +153,7 @@ class Store::Impl final : public RowPolicy {
   Result<void> Recover();
   bool TryResume(Database& database);
   bool HasRoom(Database& database);
-  Result<void> Reopen();
+  Result<void> Reopen() LARDER_REQUIRES(failure_mutex_);
   void SyncLoop(const std::stop_token& stop);
   void JanitorLoop(const std::stop_token& stop, const std::function<void()>& collect_garbage);
 
@@ -164,29 +162,31 @@ class Store::Impl final : public RowPolicy {
   rocksdb::Env* const env_;
   std::optional<Cipher> cipher_;
   FamilyHandles families_;
-  mutable std::shared_mutex open_mutex_;  // guards database_
-  std::mutex dictionary_mutex_;           // guards the two below
-  std::set<DictionaryId> dropping_;
-  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_;
-  mutable std::shared_mutex collections_mutex_;  // guards the two below
-  std::map<CollectionId, Collection> collections_;
-  std::set<CollectionId> opened_;
+  mutable SharedMutex open_mutex_ LARDER_ACQUIRED_AFTER(failure_mutex_);
+  Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
+  std::set<DictionaryId> dropping_ LARDER_GUARDED_BY(dictionary_mutex_);
+  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_
+      LARDER_GUARDED_BY(dictionary_mutex_);
+  mutable SharedMutex collections_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
+  std::map<CollectionId, Collection> collections_ LARDER_GUARDED_BY(collections_mutex_);
+  std::set<CollectionId> opened_ LARDER_GUARDED_BY(collections_mutex_);
   DictionaryBook dictionaries_;
   RecompressFactory recompress_;
-  std::shared_ptr<Database> database_;
+  std::shared_ptr<Database> database_ LARDER_GUARDED_BY(open_mutex_);
   std::atomic<bool> unsynced_{false};
   std::atomic<bool> over_budget_{false};
   std::atomic<uint64_t> reopened_{0};
   std::atomic<bool> failed_{false};
-  mutable std::mutex failure_mutex_;  // guards the three below and serialises recovery
-  Error failure_;
-  Clock::Steady next_recovery_{};
+  // Also serialises recovery.
+  mutable Mutex failure_mutex_ LARDER_ACQUIRED_AFTER(dictionary_mutex_);
+  Error failure_ LARDER_GUARDED_BY(failure_mutex_);
+  Clock::Steady next_recovery_ LARDER_GUARDED_BY(failure_mutex_){};
   // Of a database that failed and was closed: the sequence number of its last commit.
-  std::optional<uint64_t> committed_through_;
+  std::optional<uint64_t> committed_through_ LARDER_GUARDED_BY(failure_mutex_);
   mutable WorkloadRecorder recorder_;
   Mailbox mailbox_;  // of the syncer
   OwnerAnswers answers_;
-  std::mutex wait_mutex_;  // only for the waits of the two threads
+  Mutex wait_mutex_;  // only for the waits of the two threads
   std::condition_variable_any wake_;
   std::jthread syncer_;  // last: these use the rest
   std::jthread janitor_;

@@ -23,7 +23,7 @@ constexpr std::chrono::hours kGarbageCollectionInterval{1};
 }  // namespace
 
 void Store::Impl::RememberFailure(const Error& error) {
-  std::lock_guard lock(failure_mutex_);
+  MutexLock lock(failure_mutex_);
   if (!failed_.exchange(true)) {
     spdlog::error("{}; reads go on, writes are tried again", error.message);
   }
@@ -32,7 +32,7 @@ void Store::Impl::RememberFailure(const Error& error) {
 
 Result<void> Store::Impl::Health() const {
   if (failed_.load()) {
-    std::lock_guard lock(failure_mutex_);
+    MutexLock lock(failure_mutex_);
     return tl::unexpected(failure_);
   }
   if (over_budget_.load()) {
@@ -105,7 +105,7 @@ bool Store::Impl::HasRoom(Database& database) {
 // so not before there is room to open it again, and where that fails all the same, it is opened
 // for reading.
 Result<void> Store::Impl::Recover() {
-  std::lock_guard lock(failure_mutex_);
+  MutexLock lock(failure_mutex_);
   if (!failed_.load()) return {};
   const Clock::Steady now = options.clock->Now();
   if (now < next_recovery_) return tl::unexpected(failure_);
@@ -123,9 +123,9 @@ Result<void> Store::Impl::Recover() {
 }
 
 // What failed stays failed: a commit whose sync failed is in the log, but its caller was told and
-// has gone on. REQUIRES: failure_mutex_ held.
+// has gone on.
 Result<void> Store::Impl::Reopen() {
-  std::lock_guard open_lock(open_mutex_);
+  WriterLock open_lock(open_mutex_);
   // Snapshots, readers and writers may still hold the old one; the directory can be opened again
   // only once it is closed. New ones wait for open_mutex_.
   for (auto waited = kReaderGrace; waited.count() > 0 && database_.use_count() > 1;
@@ -160,8 +160,9 @@ Result<void> Store::Impl::Reopen() {
 void Store::Impl::SyncLoop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock(wait_mutex_);
-      options.clock->WaitUntil(lock, wake_, options.clock->Now() + options.sync_interval, stop);
+      MutexLock lock(wait_mutex_);
+      options.clock->WaitUntil(wait_mutex_, wake_, options.clock->Now() + options.sync_interval,
+                               stop);
     }
     if (failed_.load()) (void)Recover();
     if (unsynced_.load() && !failed_.load()) (void)Sync();
@@ -179,8 +180,8 @@ void Store::Impl::JanitorLoop(const std::stop_token& stop,
   Clock::Steady next = options.clock->Now() + kFirstGarbageCollection;
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock(wait_mutex_);
-      options.clock->WaitUntil(lock, wake_, next, stop);
+      MutexLock lock(wait_mutex_);
+      options.clock->WaitUntil(wait_mutex_, wake_, next, stop);
     }
     if (stop.stop_requested() || options.clock->Now() < next) continue;
     next = options.clock->Now() + kGarbageCollectionInterval;

@@ -238,7 +238,7 @@ struct TraceWriter::Rep {
   }
   Result<void> FlushBuffer() {
     if (buffer.empty()) return {};
-    const auto outcome = WriteBlock(BlockType::kSteps, buffer);
+    auto outcome = WriteBlock(BlockType::kSteps, buffer);
     buffer.clear();
     return outcome;
   }

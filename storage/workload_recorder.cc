@@ -23,11 +23,10 @@ WorkloadRecorder::~WorkloadRecorder() {
 }
 
 Result<void> WorkloadRecorder::Start(const RecordOptions& options) {
-  std::lock_guard control(control_mutex_);
+  MutexLock control(control_mutex_);
   if (writer_) return MakeError(ErrorCode::kAlreadyExists, "the store is being recorded already");
-  LARDER_ASSIGN_OR_RETURN(writer_, TraceWriter::Create(options.path));
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     buffer_.clear();
     buffer_.reserve(kBlockBytes * 2);
     waiting_.clear();
@@ -38,18 +37,25 @@ Result<void> WorkloadRecorder::Start(const RecordOptions& options) {
     failure_ = {};
   }
   ended_.store(false);
-  thread_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
+  // Before there is a file: who sees it may count on being recorded.
   active_.store(true);
+  auto writer = TraceWriter::Create(options.path);
+  if (!writer) {
+    active_.store(false);
+    return tl::unexpected(std::move(writer).error());
+  }
+  writer_ = *std::move(writer);
+  thread_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
   return {};
 }
 
 Result<void> WorkloadRecorder::Stop(TraceSummary& summary) {
-  std::lock_guard control(control_mutex_);
+  MutexLock control(control_mutex_);
   if (!writer_) return MakeError(ErrorCode::kNotFound, "the store is not being recorded");
   active_.store(false);
   thread_.request_stop();
   thread_.join();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   counts_.ended_ms = WallMilliseconds();
   counts_.collections = std::move(summary.collections);
   counts_.memory_limit = summary.memory_limit;
@@ -65,7 +71,7 @@ Result<void> WorkloadRecorder::Stop(TraceSummary& summary) {
 }
 
 void WorkloadRecorder::Add(TraceStep& step) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!active()) return;
   if (waiting_.size() >= kMaxWaiting) {
     ++counts_.dropped;
@@ -121,15 +127,16 @@ void WorkloadRecorder::Scan(Family family, std::string_view prefix, uint64_t row
 }
 
 void WorkloadRecorder::WriteLoop(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, stop, [this] { return !waiting_.empty(); });
+    wake_.wait(mutex_, stop, [this]() LARDER_REQUIRES(mutex_) { return !waiting_.empty(); });
     if (waiting_.empty()) return;  // asked to stop, and all is written
     // Stays in the queue while it is written, so that the bound on what waits counts it.
     std::string block = std::move(waiting_.front());
+    const uint64_t max_bytes = max_bytes_;
     lock.unlock();
     Result<void> outcome = writer_->AddBlock(block);
-    const bool full = writer_->bytes() >= max_bytes_;
+    const bool full = writer_->bytes() >= max_bytes;
     block.clear();
     lock.lock();
     waiting_.pop_front();
@@ -150,7 +157,7 @@ Result<TraceSummary> Store::Impl::StopRecording() {
   TraceSummary summary;
   summary.memory_limit = options.memory_limit;
   {
-    std::shared_lock lock(collections_mutex_);
+    ReaderLock lock(collections_mutex_);
     for (const auto& [id, collection] : collections_) {
       summary.collections[id] = {collection.fingerprint, collection.resource};
     }

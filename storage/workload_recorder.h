@@ -8,11 +8,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "base/mutex.h"
 #include "storage/trace.h"
 
 namespace larder {
@@ -41,18 +41,18 @@ class WorkloadRecorder {
 
   std::atomic<bool> active_{false};
   std::atomic<bool> ended_{false};
-  std::mutex control_mutex_;  // serialises Start and Stop; taken before mutex_
-  std::mutex mutex_;          // guards all below but the writer, which is the thread's
+  Mutex control_mutex_;  // serialises Start and Stop
+  Mutex mutex_ LARDER_ACQUIRED_AFTER(control_mutex_);
   std::condition_variable_any wake_;
-  std::string buffer_;
-  std::deque<std::string> waiting_;
-  std::string spare_;  // a buffer that was written, for the next block
-  TraceSummary counts_;
-  std::chrono::steady_clock::time_point last_;
-  uint64_t max_bytes_ = 0;
-  Result<void> failure_;
-  std::unique_ptr<TraceWriter> writer_;
-  std::jthread thread_;  // last: it uses the rest
+  std::string buffer_ LARDER_GUARDED_BY(mutex_);
+  std::deque<std::string> waiting_ LARDER_GUARDED_BY(mutex_);
+  std::string spare_ LARDER_GUARDED_BY(mutex_);  // a buffer that was written, for the next block
+  TraceSummary counts_ LARDER_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point last_ LARDER_GUARDED_BY(mutex_);
+  uint64_t max_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
+  Result<void> failure_ LARDER_GUARDED_BY(mutex_);
+  std::unique_ptr<TraceWriter> writer_;  // the thread's, while there is one
+  std::jthread thread_;                  // last: it uses the rest
 };
 
 }  // namespace larder

@@ -91,11 +91,16 @@ Result<std::unique_ptr<StoreFollower>> StoreFollower::Open(const StoreArguments&
 }
 
 Result<bool> StoreFollower::Advance(const Sink& sink) {
-  Side& old_side = sides_[current_];
-  Side& new_side = sides_[1 - current_];
+  size_t current = 0;
+  {
+    ReaderLock turn(turn_mutex_);
+    current = current_;
+  }
+  Side& old_side = sides_[current];
+  Side& new_side = sides_[1 - current];
   {
     // Nobody new can come: readers take the current side. Those who are left finish first.
-    std::unique_lock lock(new_side.mutex);
+    WriterLock lock(new_side.mutex);
     LARDER_RETURN_IF_ERROR(new_side.store->CatchUp());
   }
   LARDER_ASSIGN_OR_RETURN(const auto before, CollectionsOf(*old_side.store));
@@ -113,8 +118,8 @@ Result<bool> StoreFollower::Advance(const Sink& sink) {
   }
   if (reports.empty()) return false;
   {
-    std::unique_lock turn(turn_mutex_);
-    current_ = 1 - current_;
+    WriterLock turn(turn_mutex_);
+    current_ = 1 - current;
   }
   for (auto& [info, changes] : reports) sink(info, std::move(changes));
   return true;

@@ -14,12 +14,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "storage/store.h"
 #include "tools/store_access.h"
 
@@ -38,9 +37,9 @@ class StoreFollower {
   // Calls `read` with the store as it was at the last Advance; it stands still meanwhile.
   template <typename Reader>
   auto Read(const Reader& read) {
-    std::shared_lock turn(turn_mutex_);
+    ReaderLock turn(turn_mutex_);
     Side& side = sides_[current_];
-    std::shared_lock lock(side.mutex);
+    ReaderLock lock(side.mutex);
     turn.unlock();
     return read(*side.store);
   }
@@ -53,13 +52,13 @@ class StoreFollower {
  private:
   struct Side {
     std::unique_ptr<Store> store;
-    std::shared_mutex mutex;  // shared: somebody reads
+    SharedMutex mutex;  // shared: somebody reads
   };
   StoreFollower() = default;
 
   Side sides_[2];
-  size_t current_ = 0;
-  std::shared_mutex turn_mutex_;  // guards current_
+  size_t current_ LARDER_GUARDED_BY(turn_mutex_) = 0;
+  SharedMutex turn_mutex_;
 };
 
 // What differs between a collection in one store and the same or another in a second: by uid and

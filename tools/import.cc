@@ -137,7 +137,7 @@ class Import {
   Result<void> Commit() {
     in_batch_ = 0;
     if (!writer_) return {};
-    const auto done = writer_->Commit(Durability::kRelaxed);
+    auto done = writer_->Commit(Durability::kRelaxed);
     writer_.reset();
     return done;
   }

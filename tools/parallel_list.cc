@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "storage/encoded_scan.h"
 
 namespace larder::tools {
@@ -25,7 +25,7 @@ class ParallelScan {
 
   ~ParallelScan() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       ended_ = true;
     }
     changed_.notify_all();
@@ -51,6 +51,7 @@ class ParallelScan {
       // So few that starting threads would cost more than it saves.
       Process(batch);
       batch.done = true;
+      MutexLock lock(mutex_);
       batches_.push_back(std::move(batch));
     } else {
       Submit(std::move(batch));
@@ -70,7 +71,7 @@ class ParallelScan {
 
   void Submit(Batch batch) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       batches_.push_back(std::move(batch));
     }
     changed_.notify_all();
@@ -85,9 +86,9 @@ class ParallelScan {
     for (;;) {
       Batch batch;
       {
-        std::unique_lock lock(mutex_);
+        MutexLock lock(mutex_);
         if (batches_.empty()) return true;
-        if (batches_.size() > ahead) changed_.wait(lock, [&] { return batches_.front().done; });
+        while (batches_.size() > ahead && !batches_.front().done) changed_.wait(mutex_);
         if (!batches_.front().done) return true;
         batch = std::move(batches_.front());
         batches_.pop_front();
@@ -103,24 +104,21 @@ class ParallelScan {
     for (;;) {
       Batch* mine = nullptr;  // a deque's elements stay where they are
       {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] {
-          mine = Untaken();
-          return ended_ || mine;
-        });
+        MutexLock lock(mutex_);
+        while (!ended_ && (mine = Untaken()) == nullptr) changed_.wait(mutex_);
         if (ended_) return;
         mine->taken = true;
       }
       Process(*mine);
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(mutex_);
         mine->done = true;
       }
       changed_.notify_all();
     }
   }
 
-  Batch* Untaken() {
+  Batch* Untaken() LARDER_REQUIRES(mutex_) {
     const auto found = std::find_if(batches_.begin(), batches_.end(),
                                     [](const Batch& batch) { return !batch.taken; });
     return found == batches_.end() ? nullptr : &*found;
@@ -145,10 +143,10 @@ class ParallelScan {
   const CollectionInfo& info_;
   const Query& query_;
   const Printer& printer_;
-  std::mutex mutex_;  // guards what follows; a batch belongs to the thread that took it until done
-  std::condition_variable changed_;
-  std::deque<Batch> batches_;
-  bool ended_ = false;
+  Mutex mutex_;  // a batch belongs to the thread that took it until done
+  std::condition_variable_any changed_;
+  std::deque<Batch> batches_ LARDER_GUARDED_BY(mutex_);
+  bool ended_ LARDER_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "tests/architecture/source_tree.h"
 
@@ -70,6 +71,21 @@ TEST(HouseRules, NoThreadIsDetached) {
   // But for one whose user's handler does not return: nobody can end it.
   ExpectNowhere(std::string(".det") + "ach()", "join it: std::jthread", /*cpp_only=*/true,
                 "informer/listener.cc");
+}
+
+// A lock of std's is one that clang's lock analysis does not see.
+TEST(HouseRules, LocksAreAnnotated) {
+  const std::set<std::string> unchecked = {"tests", "bench", "examples"};
+  const std::regex lock(R"(\bstd::(\w*mutex|lock_guard|unique_lock|shared_lock|scoped_lock)\b)");
+  ASSERT_TRUE(std::regex_search(std::string("  mutable std::shared_mutex mutex_;"), lock));
+  for (const SourceFile& file : Tree().files()) {
+    if (!file.IsCpp() || unchecked.count(file.folder) != 0 || file.path == "base/mutex.h") continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      EXPECT_FALSE(line.find("std::") != std::string::npos && std::regex_search(line, lock))
+          << At(file, i + 1, "use base/mutex.h, and say what it guards");
+    }
+  }
 }
 
 TEST(HouseRules, HeadersOpenNoNamespaces) {

@@ -265,7 +265,8 @@ TEST_F(IndexerTest, IndexesAreDeclaredOnce) {
 TEST_F(IndexerTest, IndexesAreReadWhileOthersAreAdded) {
   std::jthread reader([this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      for (const IndexDefinition& index : indexer_->GetIndexers()) EXPECT_FALSE(index.name().empty());
+      for (const IndexDefinition& index : indexer_->GetIndexers())
+        EXPECT_FALSE(index.name().empty());
       for (const auto& progress : indexer_->Progress()) EXPECT_FALSE(progress.index.empty());
     }
   });

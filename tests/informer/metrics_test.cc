@@ -14,9 +14,9 @@ class ShiftedClock final : public Clock {
   Wall WallNow() const override {
     return RealClock()->WallNow() + std::chrono::seconds(shift_seconds_.load());
   }
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable_any& condition,
-                 Steady deadline, const std::stop_token& stop) override {
-    return RealClock()->WaitUntil(lock, condition, deadline, stop);
+  bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                 const std::stop_token& stop) override LARDER_REQUIRES(mutex) {
+    return RealClock()->WaitUntil(mutex, condition, deadline, stop);
   }
   void Shift(std::chrono::seconds by) { shift_seconds_ += by.count(); }
 

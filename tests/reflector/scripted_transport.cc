@@ -55,8 +55,8 @@ Clock::Wall InstantClock::WallNow() const {
               std::chrono::duration_cast<Wall::duration>(Now().time_since_epoch()));
 }
 
-bool InstantClock::WaitUntil(std::unique_lock<std::mutex>&, std::condition_variable_any&,
-                             Steady deadline, const std::stop_token& stop) {
+bool InstantClock::WaitUntil(Mutex&, std::condition_variable_any&, Steady deadline,
+                             const std::stop_token& stop) {
   if (stop.stop_requested()) return false;
   std::lock_guard lock(mutex_);
   waits_.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now_));

@@ -26,8 +26,8 @@ class InstantClock final : public Clock {
  public:
   Steady Now() const override;
   Wall WallNow() const override;
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable_any& condition,
-                 Steady deadline, const std::stop_token& stop) override;
+  bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                 const std::stop_token& stop) override LARDER_REQUIRES(mutex);
 
   void Advance(Steady::duration duration);
   // How long each WaitUntil would have waited.

@@ -10,8 +10,8 @@
 namespace larder {
 
 // Namespace shop: deployment web -> replica set web-1 -> pods web-0, web-1; pod db-0 on its own;
-// node n1 and the namespace itself; an event of web-0; a custom kind Widget with printer columns; indexes node and app; a
-// queue "pods" with a ready, a delayed and a dead item.
+// node n1 and the namespace itself; an event of web-0; a custom kind Widget with printer columns;
+// indexes node and app; a queue "pods" with a ready, a delayed and a dead item.
 void FillSampleStore(const std::string& path);
 
 // Writes one pod of namespace shop, as its owner would.

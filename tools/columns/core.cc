@@ -28,7 +28,7 @@ void CountRestarts(const JsonView& status, PodSummary& pod) {
 }
 
 std::string TerminatedReason(const JsonView& terminated) {
-  const std::string reason = terminated["reason"].Text();
+  std::string reason = terminated["reason"].Text();
   if (!reason.empty()) return reason;
   const int64_t signal = terminated["signal"].Number();
   return signal != 0 ? fmt::format("Signal:{}", signal)

@@ -93,7 +93,7 @@ ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
 }
 
 Result<ReadApi::BookPtr> ReadApi::Book() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (book_ && now - read_at_ < kBookAge) return book_;
   auto book = follower_->Read([](Store& store) { return ResourceBook::Read(store); });
@@ -141,11 +141,11 @@ bool ReadApi::AnswerDocument(const httplib::Request& request, const ResourceBook
     return true;
   }
   if (auto document = apiserver::DiscoveryJson(book.registry(), path)) {
-    AnswerJson(200, *std::move(document), response);
+    AnswerJson(200, *document, response);
     return true;
   }
   if (auto document = OpenApiDocument(book, path)) {
-    AnswerJson(200, *std::move(document), response);
+    AnswerJson(200, *document, response);
     return true;
   }
   return false;
@@ -158,7 +158,8 @@ ApiResult<ReadApi::Target> ReadApi::Resolve(BookPtr book, const std::string& pat
   if (parts.size() <= at || (!core && parts[0] != "apis")) {
     return tl::unexpected(apiserver::NoSuchPathStatus());
   }
-  const std::string group = core ? "" : parts[1], version = parts[at - 1];
+  const std::string group = core ? "" : parts[1];
+  const std::string& version = parts[at - 1];
   Target out;
   if (parts[at] == "namespaces" && parts.size() > at + 2) {
     out.ns = parts[at + 1];
@@ -249,7 +250,7 @@ ApiResult<void> ReadApi::List(Call& call) {
   const Result<bool> more = next(first);
   if (!more) return tl::unexpected(StatusOf(more.error()));
   if (!*more) {
-    AnswerJson(200, std::move(first), call.response);
+    AnswerJson(200, first, call.response);
     return {};
   }
   call.response.set_chunked_content_provider(

@@ -9,12 +9,12 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "apiserver/api_status.h"
 #include "apiserver/connection.h"
 #include "apiserver/hangup_monitor.h"
+#include "base/mutex.h"
 #include "tools/follower.h"
 #include "tools/serve/representation.h"
 #include "tools/serve/resource_book.h"
@@ -61,9 +61,9 @@ class ReadApi {
   StoreFollower* const follower_;
   WatchHub* const hub_;
   apiserver::HangupMonitor* monitor_ = nullptr;
-  std::mutex mutex_;  // guards the two below
-  BookPtr book_;
-  std::chrono::steady_clock::time_point read_at_{};
+  Mutex mutex_;
+  BookPtr book_ LARDER_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point read_at_ LARDER_GUARDED_BY(mutex_){};
 };
 
 // The query of a list or a watch as the store's lister takes it. Fails with 400.

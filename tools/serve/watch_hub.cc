@@ -17,13 +17,12 @@ bool IsNewer(std::string_view a, std::string_view b) {
 
 WatchHub::WatchHub(StoreFollower* follower, Options options)
     : follower_(follower), options_(options) {
-  follower_->Read([&](Store& store) {
-    if (const auto collections = store.Collections()) {
-      for (const CollectionInfo& info : *collections) {
-        first_[info.id] = info.cursor.resource_version;
-      }
+  const auto collections = follower_->Read([](Store& store) { return store.Collections(); });
+  if (collections) {
+    for (const CollectionInfo& info : *collections) {
+      first_[info.id] = info.cursor.resource_version;
     }
-  });
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 
@@ -31,13 +30,13 @@ WatchHub::~WatchHub() { Stop(); }
 
 void WatchHub::Stop() {
   thread_.request_stop();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   stopped_ = true;
   changed_.notify_all();
 }
 
 void WatchHub::WakeAll() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.notify_all();
 }
 
@@ -54,7 +53,7 @@ void WatchHub::Run(const std::stop_token& stop) {
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
     pause = std::max(options_.interval, took * 4);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const std::string problem = moved ? "" : moved.error().message;
     if (!problem.empty() && problem != problem_) spdlog::warn("following the store: {}", problem);
     problem_ = problem;
@@ -62,7 +61,7 @@ void WatchHub::Run(const std::stop_token& stop) {
 }
 
 void WatchHub::Append(const CollectionInfo& info, std::vector<FollowedChange> changes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (FollowedChange& change : changes) {
     window_.push_back({info.id, ++last_, std::move(change)});
     if (window_.size() <= options_.window) continue;
@@ -73,28 +72,33 @@ void WatchHub::Append(const CollectionInfo& info, std::vector<FollowedChange> ch
 }
 
 uint64_t WatchHub::Position() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return last_;
 }
 
 std::string WatchHub::Problem() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return problem_;
 }
 
 std::string WatchHub::Oldest(CollectionId collection) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
+  return OldestOf(collection);
+}
+
+std::string WatchHub::OldestOf(CollectionId collection) const {
   if (const auto found = dropped_.find(collection); found != dropped_.end()) return found->second;
   const auto found = first_.find(collection);
   return found == first_.end() ? std::string() : found->second;
 }
 
 Result<uint64_t> WatchHub::Find(CollectionId collection, std::string_view version) const {
-  const std::string oldest = Oldest(collection);
+  // One look at both: what left the window in between would be missed without a word.
+  MutexLock lock(mutex_);
+  const std::string oldest = OldestOf(collection);
   if (!oldest.empty() && IsNewer(oldest, version)) {
     return MakeError(ErrorCode::kGone, "too old resource version: {} ({})", version, oldest);
   }
-  std::lock_guard lock(mutex_);
   for (const Entry& entry : window_) {
     if (entry.collection == collection && IsNewer(entry.change.version, version)) {
       return entry.position - 1;
@@ -107,7 +111,7 @@ WatchHub::Wake WatchHub::Next(CollectionId collection, uint64_t& position,
                               std::chrono::steady_clock::time_point deadline,
                               const std::function<bool()>& closed,
                               std::vector<FollowedChange>& out) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     if (stopped_ || closed()) return Wake::kEnded;
     const uint64_t oldest = window_.empty() ? last_ + 1 : window_.front().position;
@@ -119,7 +123,7 @@ WatchHub::Wake WatchHub::Next(CollectionId collection, uint64_t& position,
     }
     position = last_;
     if (!out.empty()) return Wake::kChanges;
-    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) return Wake::kTime;
+    if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return Wake::kTime;
   }
 }
 

@@ -10,12 +10,12 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "tools/follower.h"
 
 namespace larder::tools {
@@ -59,19 +59,21 @@ class WatchHub {
     uint64_t position;
     FollowedChange change;
   };
+  std::string OldestOf(CollectionId collection) const LARDER_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
   void Append(const CollectionInfo& info, std::vector<FollowedChange> changes);
 
   StoreFollower* const follower_;
   const Options options_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Entry> window_;
-  uint64_t last_ = 0;                            // position of the newest
-  std::map<CollectionId, std::string> dropped_;  // the newest version that left the window
-  std::map<CollectionId, std::string> first_;    // the version at the start
-  std::string problem_;
-  bool stopped_ = false;
+  std::deque<Entry> window_ LARDER_GUARDED_BY(mutex_);
+  uint64_t last_ LARDER_GUARDED_BY(mutex_) = 0;  // position of the newest
+  // The newest version that left the window.
+  std::map<CollectionId, std::string> dropped_ LARDER_GUARDED_BY(mutex_);
+  std::map<CollectionId, std::string> first_ LARDER_GUARDED_BY(mutex_);  // the version at the start
+  std::string problem_ LARDER_GUARDED_BY(mutex_);
+  bool stopped_ LARDER_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last
 };
 

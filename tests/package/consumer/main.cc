@@ -26,9 +26,8 @@ int main() {
   }
   const auto created = (*environment)
                            ->cluster()
-                           .Create("pods",
-                                   R"({"metadata":{"name":"a","namespace":"default",)"
-                                   R"("labels":{"app":"web"}}})");
+                           .Create("pods", R"({"metadata":{"name":"a","namespace":"default",)"
+                                           R"("labels":{"app":"web"}}})");
   if (!created || !testing::Environment::Eventually([&] { return reconciled == 1; })) return 1;
   std::printf("%s reconciled\n", (*created)->key().ToString().c_str());
   return (*manager)->Stop() ? 0 : 1;
