@@ -108,7 +108,7 @@ function(larder_test name)
     set(timeout 120)
     if(ARG_TIMEOUT)
       set(timeout ${ARG_TIMEOUT})
-    elseif(LARDER_SANITIZE)
+    elseif(LARDER_SANITIZE OR CMAKE_CXX_FLAGS MATCHES "--coverage")
       set(timeout 600)
     endif()
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60

@@ -12,11 +12,6 @@
 namespace larder::architecture {
 namespace {
 
-const SourceTree& Tree() {
-  static const SourceTree tree(LARDER_SOURCE_DIR);
-  return tree;
-}
-
 std::string TextOf(const SourceFile& file) {
   std::string text;
   for (const std::string& line : file.lines) text += line + "\n";

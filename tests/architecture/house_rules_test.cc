@@ -10,11 +10,6 @@
 namespace larder::architecture {
 namespace {
 
-const SourceTree& Tree() {
-  static const SourceTree tree(LARDER_SOURCE_DIR);
-  return tree;
-}
-
 // Reports every line of our files that has `text`. Here the words are put together from parts, so
 // that this file does not report itself.
 void ExpectNowhere(const std::string& text, std::string_view why, bool cpp_only = false,

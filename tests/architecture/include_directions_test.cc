@@ -30,11 +30,6 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "controller", "apiserver"}},
 };
 
-const SourceTree& Tree() {
-  static const SourceTree tree(LARDER_SOURCE_DIR);
-  return tree;
-}
-
 std::string FolderOf(const std::string& include) { return include.substr(0, include.find('/')); }
 
 TEST(IncludeDirections, EveryFolderIsInTheTable) {

@@ -77,6 +77,11 @@ std::string SourceTree::ChainTo(const SourceFile& file, std::string_view prefix)
   return search(search, file);
 }
 
+const SourceTree& Tree() {
+  static const SourceTree tree(LARDER_SOURCE_DIR);
+  return tree;
+}
+
 std::string At(const SourceFile& file, size_t line, std::string_view what) {
   return fmt::format("{}:{}: {}", file.path, line, what);
 }

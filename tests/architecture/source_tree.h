@@ -44,6 +44,9 @@ class SourceTree {
   std::map<std::string, size_t, std::less<>> by_path_;
 };
 
+// Ours, read once.
+const SourceTree& Tree();
+
 // "schema/object.h:12: what", for messages.
 std::string At(const SourceFile& file, size_t line, std::string_view what);
 

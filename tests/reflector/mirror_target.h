@@ -31,8 +31,8 @@ class MirrorTarget : public Target {
   bool Is(const Content& content) const;
   // Waits for real time; false when it did not come true, with no list under way, within `limit`.
   bool WaitFor(const std::function<bool(const Content&)>& reached,
-               std::chrono::seconds limit = std::chrono::seconds(20)) const;
-  bool WaitForCursor(std::chrono::seconds limit = std::chrono::seconds(20)) const;
+               std::chrono::seconds limit = std::chrono::seconds(60)) const;
+  bool WaitForCursor(std::chrono::seconds limit = std::chrono::seconds(60)) const;
 
   Result<Position> Start() override;
   Result<void> BeginList(std::string_view why) override;

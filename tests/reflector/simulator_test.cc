@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -55,6 +56,10 @@ class SimulatedTest : public testing::TestWithParam<FirstSync> {
     transport_ = *std::move(transport);
   }
 
+  // Lives until the reflector's thread has ended, however the test ends.
+  MirrorTarget& MakeTarget(std::string cluster_uid = {}) {
+    return targets_.emplace_back(std::move(cluster_uid));
+  }
   void Run(MirrorTarget* target) {
     auto made = Reflector::Create(options_, transport_.get(), target);
     ASSERT_TRUE(made.has_value()) << made.error().ToString();
@@ -111,6 +116,7 @@ class SimulatedTest : public testing::TestWithParam<FirstSync> {
 
   std::unique_ptr<Simulator> simulator_;
   std::unique_ptr<HttpTransport> transport_;
+  std::list<MirrorTarget> targets_;
   ReflectorOptions options_;
   std::unique_ptr<Reflector> reflector_;
   std::optional<Reflector::Outcome> outcome_;
@@ -120,7 +126,7 @@ class SimulatedTest : public testing::TestWithParam<FirstSync> {
 TEST_P(SimulatedTest, FirstSyncThenEvents) {
   options_.first_sync = GetParam();
   options_.page_size = 50;
-  MirrorTarget target;
+  MirrorTarget& target = MakeTarget();
   Run(&target);
   EXPECT_TRUE(Equal(target));
   EXPECT_TRUE(target.WaitForCursor());
@@ -140,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(EveryWay, SimulatedTest,
 using SimulatorTest = SimulatedTest;
 
 TEST_F(SimulatorTest, ResumesWithoutAListAfterARestart) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   ASSERT_TRUE(target.WaitForCursor());
@@ -156,7 +162,7 @@ TEST_F(SimulatorTest, ResumesWithoutAListAfterARestart) {
 }
 
 TEST_F(SimulatorTest, RelistsOnlyWhatDiffersAfterAnExpiredVersion) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   ASSERT_TRUE(target.WaitForCursor());
@@ -180,7 +186,7 @@ TEST_F(SimulatorTest, RelistsOnlyWhatDiffersAfterAnExpiredVersion) {
 }
 
 TEST_F(SimulatorTest, RelistsWhenHistoryExpiresUnderARunningWatch) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   for (uint64_t round = 0; round < 3; ++round) {
@@ -192,7 +198,7 @@ TEST_F(SimulatorTest, RelistsWhenHistoryExpiresUnderARunningWatch) {
 }
 
 TEST_F(SimulatorTest, KeepsUpWithChurnWhileConnectionsBreak) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   apiserver::ChurnOptions churn;
   churn.rate = 2000;
@@ -208,7 +214,7 @@ TEST_F(SimulatorTest, KeepsUpWithChurnWhileConnectionsBreak) {
 }
 
 TEST_F(SimulatorTest, NoticesAnotherClusterAtTheSameAddress) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(target.WaitForCursor());
   Stop();
@@ -221,7 +227,7 @@ TEST_F(SimulatorTest, NoticesAnotherClusterAtTheSameAddress) {
 }
 
 TEST_F(SimulatorTest, NoticesARewoundServer) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   Change(100, 5);
   ASSERT_TRUE(Equal(target));
@@ -240,7 +246,7 @@ TEST_F(SimulatorTest, NoticesARewoundServer) {
 TEST_F(SimulatorTest, FollowsASelectorAndANamespace) {
   options_.ns = simulator_->Snapshot("pods").begin()->first.substr(
       0, simulator_->Snapshot("pods").begin()->first.find('/'));
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   auto expected = [&] {
     auto all = simulator_->Snapshot("pods");
@@ -251,7 +257,7 @@ TEST_F(SimulatorTest, FollowsASelectorAndANamespace) {
   Stop();
   // And a relist with a selector fetches by the selector.
   options_.label_selector = "no-such-label";
-  MirrorTarget none;
+  MirrorTarget& none = MakeTarget();
   Run(&none);
   EXPECT_TRUE(none.WaitForCursor());
   EXPECT_TRUE(none.Objects().empty());
@@ -259,7 +265,7 @@ TEST_F(SimulatorTest, FollowsASelectorAndANamespace) {
 
 TEST_F(SimulatorTest, ReadsMetadataOnly) {
   options_.metadata_only = true;
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   EXPECT_TRUE(Equal(target));
   Change(50, 9);
@@ -271,7 +277,7 @@ TEST_F(SimulatorTest, TwoShardsAreTheWhole) {
   MirrorTarget::Content both;
   for (uint32_t part = 0; part < 2; ++part) {
     options_.shard_selector = ShardSelector::ForPart(part, 2);
-    MirrorTarget target;
+    MirrorTarget& target = MakeTarget();
     Run(&target);
     ASSERT_TRUE(target.WaitForCursor());
     Stop();
@@ -288,7 +294,7 @@ TEST_F(SimulatorTest, ReportsRefusedRightsAndGoesOnWhenTheyCome) {
   config.token = "secret";
   Connect(config);
   simulator_->SetUsers({{.name = "me", .token = "secret", .forbidden = {"pods"}}});
-  MirrorTarget target;
+  MirrorTarget& target = MakeTarget();
   Run(&target);
   EXPECT_TRUE(WaitForError(ErrorCode::kForbidden));
   EXPECT_EQ(reflector_->Status().error->code, ErrorCode::kForbidden);
@@ -299,7 +305,7 @@ TEST_F(SimulatorTest, ReportsRefusedRightsAndGoesOnWhenTheyCome) {
 }
 
 TEST_F(SimulatorTest, PausesAndResumes) {
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   reflector_->Pause();
@@ -338,7 +344,7 @@ TEST_F(SimulatorTest, RecoversFromEveryFault) {
       {.type = FaultType::kVersion, .verb = "watch", .times = 1, .mode = "empty"},
       {.type = FaultType::kVersion, .verb = "watch", .times = 1, .mode = "duplicate"},
   };
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   uint64_t seed = 100;
@@ -362,7 +368,7 @@ TEST_F(SimulatorTest, AnEndlessListIsRefusedWithinItsBuffersAndStopsAtOnce) {
   endless.body = R"({"items":[{"a":")" + std::string(4096, 'x');
   endless.repeat = -1;
   simulator_->AddFault(endless);
-  MirrorTarget target;
+  MirrorTarget& target = MakeTarget();
   Run(&target);
   EXPECT_TRUE(WaitForError(ErrorCode::kProtocol));
   EXPECT_TRUE(target.Cursor().empty());
@@ -373,7 +379,7 @@ TEST_F(SimulatorTest, AnEndlessListIsRefusedWithinItsBuffersAndStopsAtOnce) {
 // nothing and gets no error.
 TEST_F(SimulatorTest, ACursorInTheFutureIsNoticedByItsSilence) {
   options_.silent_timeout = std::chrono::milliseconds(500);
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   // One event from the future, and then the end of that stream.
@@ -388,7 +394,7 @@ TEST_F(SimulatorTest, ACursorInTheFutureIsNoticedByItsSilence) {
 
 TEST_F(SimulatorTest, AStalledWatchIsGivenUpCatchesUpAndStopsAtOnce) {
   options_.silent_timeout = std::chrono::milliseconds(1000);
-  MirrorTarget target(simulator_->ClusterUid());
+  MirrorTarget& target = MakeTarget(simulator_->ClusterUid());
   Run(&target);
   ASSERT_TRUE(Equal(target));
   FailTheNextWatch({{.type = FaultType::kStall, .after_events = 1}});

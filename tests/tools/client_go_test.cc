@@ -14,7 +14,7 @@
 namespace larder {
 namespace {
 
-constexpr int kPods = 300;
+constexpr int kPodCount = 300;
 
 struct Way {
   const char* media;
@@ -28,7 +28,7 @@ class ClientGoTest : public ::testing::TestWithParam<Way> {
     if (!program) GTEST_SKIP() << "run by ./dev kube test, where there is Go";
     program_ = program;
     cluster_ = std::make_unique<Background>(
-        std::vector<std::string>{"simulate", "--objects", std::to_string(kPods)});
+        std::vector<std::string>{"simulate", "--objects", std::to_string(kPodCount)});
     std::vector<std::string> run = {
         "run",      "pods",           "--store",       scratch_ / "store",
         "--server", cluster_->line(), "--until-synced"};
@@ -83,8 +83,8 @@ TEST_P(ClientGoTest, InformerSyncsAndFollows) {
   EXPECT_EQ(peer.exit_code, 0) << peer.out << peer.err;
   const Json synced = Json::parse(peer.out.substr(0, peer.out.find('\n')), nullptr, false);
   ASSERT_TRUE(synced.is_object()) << peer.out << peer.err;
-  EXPECT_EQ(synced["objects"], kPods);
-  EXPECT_EQ(synced["handled"], kPods);
+  EXPECT_EQ(synced["objects"], kPodCount);
+  EXPECT_EQ(synced["handled"], kPodCount);
   EXPECT_TRUE(marked);
 }
 
