@@ -6,6 +6,7 @@
 
 #include "apiserver/field_set.h"
 #include "apiserver/patch.h"
+#include "schema/json_text.h"
 
 namespace larder::apiserver {
 namespace {
@@ -19,17 +20,13 @@ struct Entry {
   FieldSet fields;
 };
 
-std::string Text(const Json& json, const char* key) {
-  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
-}
-
 std::vector<Entry> ReadEntries(const Json& object) {
   std::vector<Entry> out;
   if (!object.contains("metadata")) return out;
   for (const Json& json : object["metadata"].value("managedFields", Json::array())) {
     if (!json.is_object()) continue;
-    out.push_back({Text(json, "manager"), Text(json, "operation"), Text(json, "apiVersion"),
-                   Text(json, "time"), Text(json, "subresource"),
+    out.push_back({TextAt(json, "manager"), TextAt(json, "operation"), TextAt(json, "apiVersion"),
+                   TextAt(json, "time"), TextAt(json, "subresource"),
                    FieldSetFromJson(json.value("fieldsV1", Json::object()))});
   }
   return out;

@@ -4,13 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "schema/json_text.h"
+
 namespace larder::apiserver {
 namespace {
-
-std::string Text(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 bool IsLower(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 bool IsAlphanumeric(char c) { return IsLower(c) || (c >= 'A' && c <= 'Z'); }
@@ -89,8 +86,8 @@ ApiResult<void> ValidateLabels(const ResourceInfo& info, const std::string& name
 }
 
 ApiResult<void> ValidateType(const ResourceInfo& info, const Json& object) {
-  const std::string kind = Text(object, "kind");
-  const std::string api_version = Text(object, "apiVersion");
+  const std::string kind = TextAt(object, "kind");
+  const std::string api_version = TextAt(object, "apiVersion");
   if (info.custom && kind.empty()) {
     return tl::unexpected(BadRequestStatus(fmt::format(
         "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
@@ -99,7 +96,7 @@ ApiResult<void> ValidateType(const ResourceInfo& info, const Json& object) {
   if (!kind.empty() && kind != info.resource.kind) {
     if (info.custom) {
       return tl::unexpected(InvalidStatus(
-          info.resource.group, kind, Text(object.value("metadata", Json::object()), "name"),
+          info.resource.group, kind, TextAt(object.value("metadata", Json::object()), "name"),
           {{"FieldValueInvalid", "kind",
             fmt::format("Invalid value: \"{}\": must be {}", kind, info.resource.kind)}}));
     }
@@ -120,13 +117,13 @@ ApiResult<void> ValidatePatched(const ResourceInfo& info, const std::string& nam
                                 const Json& before, const Json& after) {
   const Json metadata = after.value("metadata", Json::object());
   if (!metadata.is_object()) return {};
-  if (Text(metadata, "name") != name) {
+  if (TextAt(metadata, "name") != name) {
     return tl::unexpected(BadRequestStatus(
         fmt::format("the name of the object ({}) does not match the name on the URL ({})",
-                    Text(metadata, "name"), name)));
+                    TextAt(metadata, "name"), name)));
   }
-  const std::string uid = Text(metadata, "uid");
-  if (uid == Text(before["metadata"], "uid")) return {};
+  const std::string uid = TextAt(metadata, "uid");
+  if (uid == TextAt(before["metadata"], "uid")) return {};
   return Invalid(info, name,
                  {"FieldValueInvalid", "metadata.uid",
                   fmt::format("Invalid value: \"{}\": field is immutable", uid)});
@@ -135,14 +132,14 @@ ApiResult<void> ValidatePatched(const ResourceInfo& info, const std::string& nam
 ApiResult<void> ValidateApplied(const ResourceInfo& info, const std::string& name,
                                 const Json& applied) {
   if (!applied.is_object()) return tl::unexpected(BadRequestStatus("the patch is not an object"));
-  if (Text(applied, "kind").empty() || Text(applied, "apiVersion").empty()) {
+  if (TextAt(applied, "kind").empty() || TextAt(applied, "apiVersion").empty()) {
     return tl::unexpected(BadRequestStatus(
         fmt::format("invalid object type: {}, Kind={}",
-                    Text(applied, "apiVersion").empty() ? "/" : info.resource.ApiVersion(),
-                    Text(applied, "kind"))));
+                    TextAt(applied, "apiVersion").empty() ? "/" : info.resource.ApiVersion(),
+                    TextAt(applied, "kind"))));
   }
   const Json metadata = applied.value("metadata", Json::object());
-  const std::string given = Text(metadata, "name");
+  const std::string given = TextAt(metadata, "name");
   if (!given.empty() && given != name) {
     return tl::unexpected(BadRequestStatus(fmt::format(
         "the name of the object ({}) does not match the name on the URL ({})", given, name)));

@@ -8,14 +8,10 @@
 
 #include "apiserver/object_validation.h"
 #include "base/base64.h"
+#include "schema/json_text.h"
 
 namespace larder::apiserver {
 namespace {
-
-std::string Text(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 // What a change of the spec is: everything but metadata and status.
 bool SpecDiffers(const Json& a, const Json& b) {
@@ -121,7 +117,7 @@ ApiResult<void> ObjectWriter::CheckMetadata(const ResourceInfo& info, const std:
   if (!object.contains("metadata")) object["metadata"] = Json::object();
   Json& metadata = object["metadata"];
   if (!metadata.is_object()) return tl::unexpected(BadRequestStatus("metadata is not an object"));
-  const std::string given = Text(metadata, "namespace");
+  const std::string given = TextAt(metadata, "namespace");
   if (info.resource.namespaced) {
     if (!given.empty() && given != ns) {
       return tl::unexpected(
@@ -149,10 +145,10 @@ void ObjectWriter::PrepareNew(const ResourceInfo& info, Json& object, const Writ
   }
   Json& metadata = object["metadata"];
   if (resource == "namespaces") {
-    metadata["labels"]["kubernetes.io/metadata.name"] = Text(metadata, "name");
+    metadata["labels"]["kubernetes.io/metadata.name"] = TextAt(metadata, "name");
   }
-  if (!options.trusted || Text(metadata, "uid").empty()) metadata["uid"] = NewUid();
-  if (!options.trusted || Text(metadata, "creationTimestamp").empty()) {
+  if (!options.trusted || TextAt(metadata, "uid").empty()) metadata["uid"] = NewUid();
+  if (!options.trusted || TextAt(metadata, "creationTimestamp").empty()) {
     metadata["creationTimestamp"] = Now();
   }
   metadata["resourceVersion"] = "";
@@ -196,7 +192,7 @@ void ObjectWriter::PrepareUpdate(const ResourceInfo& info, const Json& current, 
 ApiResult<void> ObjectWriter::CheckVersion(const ResourceInfo& info, const StoredObject& current,
                                            const std::string& name, const Json& updated) const {
   const Json& metadata = updated["metadata"];
-  const std::string uid = Text(metadata, "uid");
+  const std::string uid = TextAt(metadata, "uid");
   if (!uid.empty() && uid != current.identity->uid) {
     return tl::unexpected(
         ConflictStatus(info, name,
@@ -204,7 +200,7 @@ ApiResult<void> ObjectWriter::CheckVersion(const ResourceInfo& info, const Store
                                    "meta: {}",
                                    uid, current.identity->uid)));
   }
-  const std::string version = Text(metadata, "resourceVersion");
+  const std::string version = TextAt(metadata, "resourceVersion");
   if (version.find_first_not_of("0123456789") != std::string::npos) {
     return tl::unexpected(PlainErrorStatus(
         fmt::format("strconv.ParseUint: parsing \"{}\": invalid syntax", version)));
@@ -220,16 +216,16 @@ ApiResult<Written> ObjectWriter::Create(const ResourceInfo& info, const std::str
   if (auto checked = CheckMetadata(info, ns, object); !checked) {
     return tl::unexpected(std::move(checked).error());
   }
-  if (!Text(object["metadata"], "resourceVersion").empty() && !options.trusted) {
+  if (!TextAt(object["metadata"], "resourceVersion").empty() && !options.trusted) {
     ApiStatus status;
     status.message = "resourceVersion should not be set on objects to be created";
     return tl::unexpected(std::move(status));
   }
-  const std::string prefix = Text(object["metadata"], "generateName");
-  const bool generate = Text(object["metadata"], "name").empty() && !prefix.empty();
+  const std::string prefix = TextAt(object["metadata"], "generateName");
+  const bool generate = TextAt(object["metadata"], "name").empty() && !prefix.empty();
   for (int attempt = 0; attempt < 8; ++attempt) {
     if (generate) object["metadata"]["name"] = prefix + RandomSuffix();
-    const std::string name = Text(object["metadata"], "name");
+    const std::string name = TextAt(object["metadata"], "name");
     auto made = Mutate(info, ns, name, options, /*may_create=*/true, /*tracked=*/true,
                        [&](const Json* current) -> ApiResult<Json> {
                          if (current) return tl::unexpected(AlreadyExistsStatus(info, name));
@@ -250,7 +246,7 @@ ApiResult<Written> ObjectWriter::Update(const ResourceInfo& info, const std::str
   if (auto checked = CheckMetadata(info, ns, object); !checked) {
     return tl::unexpected(std::move(checked).error());
   }
-  const std::string given = Text(object["metadata"], "name");
+  const std::string given = TextAt(object["metadata"], "name");
   if (given != name) {
     return tl::unexpected(BadRequestStatus(
         given.empty()
@@ -264,7 +260,7 @@ ApiResult<Written> ObjectWriter::Update(const ResourceInfo& info, const std::str
   return Mutate(info, ns, name, options, info.create_on_update && options.subresource.empty(), true,
                 [&](const Json* current) -> ApiResult<Json> {
                   if (current && !info.unconditional_update && !options.trusted &&
-                      Text(object["metadata"], "resourceVersion").empty()) {
+                      TextAt(object["metadata"], "resourceVersion").empty()) {
                     return tl::unexpected(
                         InvalidStatus(info.resource.group, info.resource.resource, name,
                                       {{"FieldValueInvalid", "metadata.resourceVersion",
@@ -312,13 +308,13 @@ ApiResult<Json> ObjectWriter::ScaleChange(const Json& current, const Json& scale
   const Json replicas = scale.value("spec", Json::object()).value("replicas", Json(0));
   if (!replicas.is_number_integer() || replicas.get<int64_t>() < 0) {
     return tl::unexpected(InvalidStatus(
-        "autoscaling", "Scale", Text(current["metadata"], "name"),
+        "autoscaling", "Scale", TextAt(current["metadata"], "name"),
         {{"FieldValueInvalid", "spec.replicas",
           fmt::format("Invalid value: {}: should be a non-negative integer", replicas.dump())}}));
   }
   Json out = current;
   out["spec"]["replicas"] = replicas;
-  const std::string version = Text(scale.value("metadata", Json::object()), "resourceVersion");
+  const std::string version = TextAt(scale.value("metadata", Json::object()), "resourceVersion");
   out["metadata"]["resourceVersion"] = version;
   return out;
 }
@@ -340,7 +336,7 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
     if (!object.is_object() || !object.contains("metadata") || !object["metadata"].is_object()) {
       return tl::unexpected(BadRequestStatus("the object would be left without metadata"));
     }
-    const bool named_version = !Text(object["metadata"], "resourceVersion").empty();
+    const bool named_version = !TextAt(object["metadata"], "resourceVersion").empty();
     std::string uid;
     if (current) {
       if (auto checked = CheckVersion(info, *current, name, object); !checked) {
@@ -353,7 +349,7 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
         return tl::unexpected(std::move(valid).error());
       }
       PrepareNew(info, object, options);
-      uid = Text(object["metadata"], "uid");
+      uid = TextAt(object["metadata"], "uid");
     }
     if (info.resource.resource == "secrets") TakeStringData(object);
     if (auto valid = ValidateLabels(info, name, object["metadata"]); !valid) {

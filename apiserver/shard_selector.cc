@@ -5,7 +5,7 @@
 namespace larder::apiserver {
 namespace {
 
-std::string_view Trim(std::string_view text) {
+std::string_view TrimSpace(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\n");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
@@ -13,7 +13,7 @@ std::string_view Trim(std::string_view text) {
 
 // '0x…' with exactly 16 digits, or 2^64, which only an end may be: it comes back as 0.
 Result<uint64_t> ParseHex(std::string_view text, std::string_view what) {
-  text = Trim(text);
+  text = TrimSpace(text);
   if (text.size() < 2 || (text.front() != '\'' && text.front() != '"') ||
       text.back() != text.front()) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -49,12 +49,12 @@ uint64_t Fnv1a(std::string_view text) {
 
 Result<void> ShardSelector::ParseCall(std::string_view call) {
   constexpr std::string_view kName = "shardRange";
-  call = Trim(call);
+  call = TrimSpace(call);
   if (!call.starts_with(kName)) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "unsupported expression \"{}\"; only shardRange() and || are allowed", call);
   }
-  std::string_view arguments = Trim(call.substr(kName.size()));
+  std::string_view arguments = TrimSpace(call.substr(kName.size()));
   if (arguments.size() < 2 || arguments.front() != '(' || arguments.back() != ')') {
     return MakeError(ErrorCode::kInvalidArgument,
                      "shardRange needs its arguments in parentheses: {}", call);
@@ -67,7 +67,7 @@ Result<void> ShardSelector::ParseCall(std::string_view call) {
     return MakeError(ErrorCode::kInvalidArgument, "shardRange() requires exactly 3 arguments: {}",
                      call);
   }
-  const std::string_view field = Trim(arguments.substr(0, first));
+  const std::string_view field = TrimSpace(arguments.substr(0, first));
   if (field != "object.metadata.uid" && field != "object.metadata.namespace") {
     return MakeError(ErrorCode::kInvalidArgument,
                      "unsupported field path \"{}\"; supported: object.metadata.uid, "

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "schema/json_text.h"
+
 namespace larder {
 namespace {
 
@@ -12,11 +14,6 @@ constexpr int64_t kPageSize = 500;
 std::string Dump(const Json& json) {
   // Replacing what is not UTF-8 rather than throwing: the server will say what it thinks of it.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 // What the server takes as one segment of a path.
@@ -50,7 +47,7 @@ Result<ObjectKey> KeyOf(const Resource& resource, const Json& object) {
     return MakeError(ErrorCode::kInvalidArgument, "the object for {} has no metadata",
                      resource.ToString());
   }
-  return ObjectKey{Text(*metadata, "namespace"), Text(*metadata, "name")};
+  return ObjectKey{TextAt(*metadata, "namespace"), TextAt(*metadata, "name")};
 }
 
 void Add(Query& query, const char* name, const std::string& value) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "schema/json_text.h"
 #include "schema/object.h"
 
 namespace larder {
@@ -13,13 +14,7 @@ Json ParseObject(std::string_view text) {
   return document.is_object() ? document : Json::object();
 }
 
-// The lookups below take any JSON and find nothing where the shape is another.
-std::string Text(const Json& object, const char* name) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
+// Like TextAt: any JSON, and nothing where the shape is another.
 const Json& Member(const Json& object, const char* name) {
   static const Json kNothing = nullptr;
   if (!object.is_object()) return kNothing;
@@ -44,15 +39,15 @@ std::vector<std::string> Texts(const Json& object, const char* name) {
 ApiResource ReadAggregatedResource(const Json& entry, const std::string& group,
                                    const std::string& version, bool preferred) {
   ApiResource api;
-  api.resource = {group, version, Text(entry, "resource"),
-                  Text(Member(entry, "responseKind"), "kind"),
-                  Text(entry, "scope") == "Namespaced"};
-  api.singular = Text(entry, "singularResource");
+  api.resource = {group, version, TextAt(entry, "resource"),
+                  TextAt(Member(entry, "responseKind"), "kind"),
+                  TextAt(entry, "scope") == "Namespaced"};
+  api.singular = TextAt(entry, "singularResource");
   api.short_names = Texts(entry, "shortNames");
   api.verbs = Texts(entry, "verbs");
   api.categories = Texts(entry, "categories");
   for (const Json& sub : List(entry, "subresources")) {
-    api.subresources.push_back(Text(sub, "subresource"));
+    api.subresources.push_back(TextAt(sub, "subresource"));
   }
   api.preferred = preferred;
   return api;
@@ -64,19 +59,19 @@ bool ApiResource::HasVerb(std::string_view verb) const {
   return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
 }
 
-std::string DocumentKind(std::string_view json) { return Text(ParseObject(json), "kind"); }
+std::string DocumentKind(std::string_view json) { return TextAt(ParseObject(json), "kind"); }
 
 Result<std::vector<ApiResource>> ParseAggregatedDiscovery(std::string_view json) {
   const Json document = ParseObject(json);
-  if (Text(document, "kind") != "APIGroupDiscoveryList") {
+  if (TextAt(document, "kind") != "APIGroupDiscoveryList") {
     return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIGroupDiscoveryList");
   }
   std::vector<ApiResource> result;
   for (const Json& item : List(document, "items")) {
-    const std::string group = Text(Member(item, "metadata"), "name");
+    const std::string group = TextAt(Member(item, "metadata"), "name");
     bool preferred = true;
     for (const Json& version : List(item, "versions")) {
-      const std::string name = Text(version, "version");
+      const std::string name = TextAt(version, "version");
       for (const Json& entry : List(version, "resources")) {
         ApiResource api = ReadAggregatedResource(entry, group, name, preferred);
         if (!name.empty() && !api.resource.resource.empty()) result.push_back(std::move(api));
@@ -89,7 +84,7 @@ Result<std::vector<ApiResource>> ParseAggregatedDiscovery(std::string_view json)
 
 Result<std::vector<GroupVersion>> ParseGroupVersions(std::string_view json) {
   const Json document = ParseObject(json);
-  const std::string kind = Text(document, "kind");
+  const std::string kind = TextAt(document, "kind");
   std::vector<GroupVersion> result;
   if (kind == "APIVersions") {
     for (const std::string& version : Texts(document, "versions")) {
@@ -101,10 +96,10 @@ Result<std::vector<GroupVersion>> ParseGroupVersions(std::string_view json) {
     return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIGroupList");
   }
   for (const Json& group : List(document, "groups")) {
-    const std::string preferred = Text(Member(group, "preferredVersion"), "version");
+    const std::string preferred = TextAt(Member(group, "preferredVersion"), "version");
     for (const Json& version : List(group, "versions")) {
-      const std::string name = Text(version, "version");
-      if (!name.empty()) result.push_back({Text(group, "name"), name, name == preferred});
+      const std::string name = TextAt(version, "version");
+      if (!name.empty()) result.push_back({TextAt(group, "name"), name, name == preferred});
     }
   }
   return result;
@@ -112,13 +107,13 @@ Result<std::vector<GroupVersion>> ParseGroupVersions(std::string_view json) {
 
 Result<std::vector<ApiResource>> ParseResourceList(std::string_view json, const GroupVersion& of) {
   const Json document = ParseObject(json);
-  if (Text(document, "kind") != "APIResourceList") {
+  if (TextAt(document, "kind") != "APIResourceList") {
     return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIResourceList");
   }
   std::vector<ApiResource> result;
   std::vector<std::pair<std::string, std::string>> subresources;
   for (const Json& entry : List(document, "resources")) {
-    const std::string name = Text(entry, "name");
+    const std::string name = TextAt(entry, "name");
     if (name.empty()) continue;
     if (const size_t slash = name.find('/'); slash != std::string::npos) {
       subresources.emplace_back(name.substr(0, slash), name.substr(slash + 1));
@@ -126,9 +121,9 @@ Result<std::vector<ApiResource>> ParseResourceList(std::string_view json, const 
     }
     const Json& namespaced = Member(entry, "namespaced");
     ApiResource api;
-    api.resource = {of.group, of.version, name, Text(entry, "kind"),
+    api.resource = {of.group, of.version, name, TextAt(entry, "kind"),
                     namespaced.is_boolean() && namespaced.get<bool>()};
-    api.singular = Text(entry, "singularName");
+    api.singular = TextAt(entry, "singularName");
     api.short_names = Texts(entry, "shortNames");
     api.verbs = Texts(entry, "verbs");
     api.categories = Texts(entry, "categories");

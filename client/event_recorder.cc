@@ -11,7 +11,7 @@
 namespace larder {
 namespace {
 
-constexpr size_t kMaxMessageBytes = 1024;  // the server's limit
+constexpr size_t kMaxEventMessageBytes = 1024;  // the server's limit
 constexpr int kMaxAttempts = 5;
 constexpr std::chrono::seconds kFirstRetry{1};
 constexpr double kRefillPerSecond = 1.0 / 300;
@@ -102,7 +102,7 @@ void EventRecorder::Event(const Object& about, EventLevel level, std::string_vie
   series->object_name = std::string(about.name());
   series->level = level;
   series->reason = std::string(reason);
-  series->message = Cut(message, kMaxMessageBytes);
+  series->message = Cut(message, kMaxEventMessageBytes);
   series->action = std::string(action.empty() ? reason : action);
   series->first = series->last = now;
   series->count = 1;

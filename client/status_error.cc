@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/transport.h"
+#include "schema/json_text.h"
 #include "schema/object.h"
 
 namespace larder {
@@ -12,25 +13,20 @@ namespace {
 constexpr std::chrono::milliseconds kMaxRetryAfter = std::chrono::minutes(10);
 constexpr size_t kMaxMessageBytes = 2048;
 
-std::string Text(const Json& object, const char* field) {
-  const auto found = object.find(field);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 bool HasVersionTooLargeCause(const Json& status) {
   const auto details = status.find("details");
   if (details == status.end() || !details->is_object()) return false;
   const auto causes = details->find("causes");
   if (causes == details->end() || !causes->is_array()) return false;
   return std::any_of(causes->begin(), causes->end(), [](const Json& cause) {
-    return cause.is_object() && Text(cause, "reason") == "ResourceVersionTooLarge";
+    return cause.is_object() && TextAt(cause, "reason") == "ResourceVersionTooLarge";
   });
 }
 
 // kube-apiserver answers some malformed parameters of a watch with a 500 that has no reason.
 bool IsMalformedRequest(const std::string& reason, const Json& status) {
   if (!reason.empty()) return false;
-  const std::string message = Text(status, "message");
+  const std::string message = TextAt(status, "message");
   return message.starts_with("resourceVersion: Invalid value") ||
          message.starts_with("invalid shard selector");
 }
@@ -110,13 +106,13 @@ std::string Printable(std::string_view text) {
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
                         std::string_view body) {
   Json document = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  const bool is_status = document.is_object() && Text(document, "kind") == "Status";
+  const bool is_status = document.is_object() && TextAt(document, "kind") == "Status";
   if (!is_status) document = Json::object();
 
   Error error;
-  error.code = CodeFor(status, Text(document, "reason"), document);
+  error.code = CodeFor(status, TextAt(document, "reason"), document);
   error.retry_after = RetryAfter(headers, document);
-  const std::string message = Text(document, "message");
+  const std::string message = TextAt(document, "message");
   if (!message.empty()) {
     error.message = fmt::format("{} (HTTP {})", Printable(message), status);
   } else if (body.empty()) {

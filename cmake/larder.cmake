@@ -21,10 +21,20 @@ if(CCACHE)
 endif()
 
 option(LARDER_WERROR "Treat warnings as errors" OFF)
+set(LARDER_TEST_FLAGS "" CACHE STRING "Further compiler options for the tests' own code")
 set(LARDER_SANITIZE "" CACHE STRING "Sanitizers to build with, for example address,undefined or thread")
 
 add_library(larder_flags INTERFACE)
 target_compile_options(larder_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+# The sanitizer, coverage and fuzz presets compile many files of a folder as one (a unity build), the
+# tools always do: heavy headers are read once. Then a file is no longer GCC's main one, and the
+# first warning is wrong about it; the second tells of names in other files.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(larder_flags INTERFACE -Wno-subobject-linkage)
+endif()
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(larder_flags INTERFACE -Wno-shadow)
+endif()
 if(LARDER_WERROR)
   target_compile_options(larder_flags INTERFACE -Werror)
 endif()
@@ -72,20 +82,22 @@ function(larder_library name)
   set_property(GLOBAL APPEND PROPERTY LARDER_HEADERS ${ARG_HEADERS})
 endfunction()
 
-# larder_test(NAME [MANUAL] SOURCES ... DEPS ...): one GoogleTest program; each test in it is a ctest,
-# or with MANUAL none is.
+# larder_test(NAME [MANUAL] [TIMEOUT SECONDS] SOURCES ... DEPS ...): one GoogleTest program; each test
+# in it is a ctest that may take 120 seconds, or with MANUAL none is.
 # GoogleTest's headers are most of what a test's compilation reads, so they are read once for all.
 function(larder_test name)
-  cmake_parse_arguments(ARG "MANUAL" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MANUAL" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT TARGET larder_gtest)
     # A program like the tests themselves: a library's code is compiled another way.
     file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/gtest_precompiled.cc CONTENT "int main() {}\n")
     add_executable(larder_gtest ${PROJECT_BINARY_DIR}/gtest_precompiled.cc)
     target_link_libraries(larder_gtest PRIVATE larder_flags GTest::gmock)
+    target_compile_options(larder_gtest PRIVATE ${LARDER_TEST_FLAGS})
     target_precompile_headers(larder_gtest PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_precompile_headers(${name} REUSE_FROM larder_gtest)
+  target_compile_options(${name} PRIVATE ${LARDER_TEST_FLAGS})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 warns of its own std::string once a precompiled header hides that it is the system's.
     target_compile_options(${name} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
@@ -94,7 +106,9 @@ function(larder_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   if(NOT ARG_MANUAL)
     set(timeout 120)
-    if(LARDER_SANITIZE)
+    if(ARG_TIMEOUT)
+      set(timeout ${ARG_TIMEOUT})
+    elseif(LARDER_SANITIZE)
       set(timeout 600)
     endif()
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60

@@ -67,6 +67,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 string(JOIN ", " CPACK_DEBIAN_PACKAGE_DEPENDS
   librocksdb-dev libflatbuffers-dev libsimdjson-dev nlohmann-json3-dev libyaml-cpp-dev
   prometheus-cpp-dev libcpp-httplib-dev libfmt-dev libspdlog-dev libssl-dev libexpected-dev
-  libcurl4-openssl-dev libzstd-dev libxxhash-dev zlib1g-dev pkg-config)
+  libcurl4-openssl-dev libzstd-dev libxxhash-dev libisal-dev zlib1g-dev pkg-config)
 set(CPACK_VERBATIM_VARIABLES ON)
 include(CPack)

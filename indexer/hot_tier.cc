@@ -1,8 +1,5 @@
 #include "indexer/hot_tier.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -34,64 +31,49 @@ HotTier::HotTier(const HotTierOptions& options)
       shard_count_(ShardCount(options)),
       shards_(std::make_unique<Shard[]>(shard_count_)) {}
 
-HotTier::Name::Name(CollectionId in, std::string_view of_ns, std::string_view of_name)
-    : collection(in), ns(of_ns), name(of_name) {
-  hash = XXH3_64bits_withSeed(name.data(), name.size(),
-                              XXH3_64bits_withSeed(ns.data(), ns.size(), collection));
-}
-
-HotTier::Entry::Entry(const Name& of, ObjectPtr held)
-    : text(std::string(of.ns) + std::string(of.name)),
-      name(of.collection, std::string_view(text).substr(0, of.ns.size()),
-           std::string_view(text).substr(of.ns.size())),
-      object(std::move(held)),
-      bytes(EntryBytes(text.size(), *object)) {}
-
 ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t at_most) {
-  const Name name(collection, key.ns, key.name);
+  const HotName name(collection, key.ns, key.name);
   Shard& shard = ShardOf(name);
   MutexLock lock(shard.mutex);
-  const auto it = shard.by_name.find(name);
-  if (it == shard.by_name.end() || it->second->sequence > at_most) {
+  HotEntry* entry = shard.entries.Find(name);
+  if (entry == nullptr || entry->sequence > at_most) {
     ++shard.misses;
     return nullptr;
   }
-  Entry& entry = *it->second;
-  if (options_.ttl.count() != 0 && options_.clock->Now() >= entry.expires) {
-    Erase(shard, it->second);
+  if (options_.ttl.count() != 0 && options_.clock->Now() >= entry->expires) {
+    Erase(shard, entry);
     ++shard.expired;
     ++shard.misses;
     return nullptr;
   }
-  entry.used = true;
+  entry->used = true;
   ++shard.hits;
-  return entry.object;
+  return entry->object;
 }
 
 HotTier::Ticket HotTier::BeginFill(CollectionId collection, const ObjectKey& key) const {
-  const Shard& shard = ShardOf(Name(collection, key.ns, key.name));
+  const Shard& shard = ShardOf(HotName(collection, key.ns, key.name));
   MutexLock lock(shard.mutex);
   return {shard.epoch, sequence()};
 }
 
 void HotTier::Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket) {
-  const Name name(collection, object->ns(), object->name());
+  const HotName name(collection, object->ns(), object->name());
   Shard& shard = ShardOf(name);
   MutexLock lock(shard.mutex);
   if (shard.epoch != ticket.shard_epoch || shard.commits != 0) return;
-  if (shard.by_name.count(name) != 0) return;
+  if (shard.entries.Find(name) != nullptr) return;
   Insert(shard, name, std::move(object), ticket.sequence);
 }
 
 void HotTier::BeginCommit(CollectionId collection, const std::vector<Change>& changes) {
   for (const Change& change : changes) {
-    const Name name(collection, change.key.ns, change.key.name);
+    const HotName name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     MutexLock lock(shard.mutex);
     ++shard.epoch;
     ++shard.commits;
-    const auto it = shard.by_name.find(name);
-    if (it != shard.by_name.end()) Erase(shard, it->second);
+    if (HotEntry* entry = shard.entries.Find(name)) Erase(shard, entry);
   }
 }
 
@@ -101,7 +83,7 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
   // on read the raised one; until an entry is in, the store answers.
   const uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel) + 1;
   for (const Change& change : changes) {
-    const Name name(collection, change.key.ns, change.key.name);
+    const HotName name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     MutexLock lock(shard.mutex);
     // Whoever read the store during the commit may have read the version before it.
@@ -120,41 +102,41 @@ void HotTier::DropCollection(CollectionId collection) {
     Shard& shard = shards_[i];
     MutexLock lock(shard.mutex);
     ++shard.epoch;
-    for (auto it = shard.entries.begin(); it != shard.entries.end();) {
-      const auto next = std::next(it);
-      if (it->name.collection == collection) Erase(shard, it);
-      it = next;
+    // Once around; the hand ends where it began, or behind what was there.
+    for (size_t left = shard.entries.size(); left > 0; --left) {
+      HotEntry* entry = shard.entries.hand();
+      if (entry->collection == collection) {
+        Erase(shard, entry);
+      } else {
+        shard.entries.MoveHand();
+      }
     }
   }
 }
 
-void HotTier::Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence) {
-  const auto existing = shard.by_name.find(name);
-  if (existing != shard.by_name.end()) Erase(shard, existing->second);
+void HotTier::Insert(Shard& shard, const HotName& name, ObjectPtr object, uint64_t sequence) {
+  if (HotEntry* existing = shard.entries.Find(name)) Erase(shard, existing);
   if (options_.ttl.count() != 0) DropExpired(shard);
   const size_t bytes = EntryBytes(name.ns.size() + name.name.size(), *object);
   if (bytes > options_.max_bytes / shard_count_) return;  // more than all the room there is
   MakeRoom(shard, bytes);
-  // Behind the hand: the last place it will come to.
-  const auto entry = shard.entries.emplace(shard.hand, name, std::move(object));
+  HotEntry* entry = shard.entries.Insert(name, std::move(object));
   entry->sequence = sequence;
+  entry->bytes = bytes;
   if (options_.ttl.count() != 0) entry->expires = options_.clock->Now() + options_.ttl;
-  shard.by_name.emplace(entry->name, entry);
-  shard.bytes += entry->bytes;
+  shard.bytes += bytes;
 }
 
-void HotTier::Erase(Shard& shard, Entries::iterator entry) {
-  if (shard.hand == entry) ++shard.hand;
-  shard.by_name.erase(entry->name);
+void HotTier::Erase(Shard& shard, HotEntry* entry) {
   shard.bytes -= entry->bytes;
-  shard.entries.erase(entry);
+  shard.entries.Erase(entry);
 }
 
 // What nobody asks for would otherwise outlive its time: each insertion looks at the oldest two.
 void HotTier::DropExpired(Shard& shard) {
   const Clock::Steady now = options_.clock->Now();
-  for (int i = 0; i < 2 && !shard.entries.empty(); ++i) {
-    const auto oldest = shard.hand == shard.entries.end() ? shard.entries.begin() : shard.hand;
+  for (int i = 0; i < 2 && shard.entries.size() != 0; ++i) {
+    HotEntry* oldest = shard.entries.hand();
     if (now < oldest->expires) return;
     Erase(shard, oldest);
     ++shard.expired;
@@ -169,14 +151,13 @@ bool HotTier::Full(const Shard& shard, size_t bytes, size_t objects) const {
 
 // For one more: before it is here, so that it is not the one to go.
 void HotTier::MakeRoom(Shard& shard, size_t bytes) {
-  while (!shard.entries.empty() && Full(shard, bytes, 1)) {
-    if (shard.hand == shard.entries.end()) shard.hand = shard.entries.begin();
-    if (std::exchange(shard.hand->used, false)) {
-      ++shard.hand;
+  while (shard.entries.size() != 0 && Full(shard, bytes, 1)) {
+    HotEntry* entry = shard.entries.hand();
+    if (std::exchange(entry->used, false)) {
+      shard.entries.MoveHand();
       continue;
     }
-    const auto victim = shard.hand++;
-    Erase(shard, victim);
+    Erase(shard, entry);
     ++shard.evictions;
   }
 }

@@ -16,15 +16,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "indexer/hot_table.h"
 #include "schema/object.h"
 #include "storage/collection.h"
 
@@ -77,37 +74,9 @@ class HotTier {
   Stats GetStats() const;
 
  private:
-  // Whose entry: views into the asker's key or into the entry's own text.
-  struct Name {
-    CollectionId collection = 0;
-    std::string_view ns;
-    std::string_view name;
-    uint64_t hash = 0;
-
-    Name(CollectionId in, std::string_view of_ns, std::string_view of_name);
-    friend bool operator==(const Name& a, const Name& b) {
-      return a.collection == b.collection && a.name == b.name && a.ns == b.ns;
-    }
-  };
-  struct NameHash {
-    size_t operator()(const Name& name) const noexcept { return name.hash; }
-  };
-  struct Entry {
-    Entry(const Name& of, ObjectPtr held);
-    const std::string text;  // namespace and name, which `name` views
-    const Name name;
-    const ObjectPtr object;
-    uint64_t sequence = 0;
-    size_t bytes = 0;
-    Clock::Steady expires;
-    bool used = false;
-  };
-  using Entries = std::list<Entry>;
   struct alignas(64) Shard {
     mutable Mutex mutex;
-    Entries entries LARDER_GUARDED_BY(mutex);  // in the order of the clock's hand
-    std::unordered_map<Name, Entries::iterator, NameHash> by_name LARDER_GUARDED_BY(mutex);
-    Entries::iterator hand LARDER_GUARDED_BY(mutex) = entries.end();
+    HotTable entries LARDER_GUARDED_BY(mutex);
     size_t commits LARDER_GUARDED_BY(mutex) = 0;  // under way, and touching this shard
     uint64_t epoch LARDER_GUARDED_BY(mutex) = 0;  // counts beginnings and ends of such commits
     size_t bytes LARDER_GUARDED_BY(mutex) = 0;
@@ -117,10 +86,10 @@ class HotTier {
     uint64_t expired LARDER_GUARDED_BY(mutex) = 0;
   };
 
-  Shard& ShardOf(const Name& name) const { return shards_[name.hash >> 32 & (shard_count_ - 1)]; }
-  void Insert(Shard& shard, const Name& name, ObjectPtr object, uint64_t sequence)
+  Shard& ShardOf(const HotName& name) const { return shards_[name.hash >> 32 & (shard_count_ - 1)]; }
+  void Insert(Shard& shard, const HotName& name, ObjectPtr object, uint64_t sequence)
       LARDER_REQUIRES(shard.mutex);
-  void Erase(Shard& shard, Entries::iterator entry) LARDER_REQUIRES(shard.mutex);
+  void Erase(Shard& shard, HotEntry* entry) LARDER_REQUIRES(shard.mutex);
   void DropExpired(Shard& shard) LARDER_REQUIRES(shard.mutex);
   void MakeRoom(Shard& shard, size_t bytes) LARDER_REQUIRES(shard.mutex);
   // Is there too much, with this much more?

@@ -1,8 +1,6 @@
 #include "informer/collection_sync.h"
 
-#define XXH_INLINE_ALL
 #include <spdlog/spdlog.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <sstream>
@@ -12,12 +10,6 @@
 
 namespace larder {
 namespace {
-
-std::array<uint64_t, 2> HashOf(const ObjectKey& key) {
-  const std::string text = key.ns + "/" + key.name;
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-  return {hash.low64, hash.high64};
-}
 
 int64_t NowMs(Clock* clock) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock->WallNow().time_since_epoch())
@@ -152,7 +144,7 @@ Result<void> CollectionSync::Flush() {
 Result<Target::Position> CollectionSync::Start() {
   // What was not committed is heard again from the cursor on.
   fifo_.Reset();
-  seen_.clear();
+  seen_.Clear();
   LARDER_ASSIGN_OR_RETURN(const Cursor stored,
                           indexer_->store()->GetCursor(indexer_->collection().id));
   SetCursorState(stored);
@@ -205,7 +197,7 @@ Result<void> CollectionSync::BeginList(std::string_view why) {
                                                         rows_may_exist_ = true;
                                                         return false;
                                                       }));
-  seen_.clear();
+  seen_.Clear();
   newest_.reset();
   spdlog::info("{}: listing ({})", indexer_->collection().spec.ToString(), why);
   return {};
@@ -217,7 +209,7 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
   if (!rows_may_exist_ || !compare_) return false;
   LARDER_ASSIGN_OR_RETURN(const auto head, HeadOf(*indexer_, key));
   if (!head || head->uid != uid || head->resource_version != resource_version) return false;
-  seen_.insert(HashOf(key));
+  seen_.Insert(key);
   Raise(newest_, key, resource_version, /*deleted=*/false);
   MutexLock lock(mutex_);
   ++stats_.unchanged;
@@ -236,7 +228,7 @@ Result<void> CollectionSync::ListItem(ObjectPtr object) {
   LARDER_ASSIGN_OR_RETURN(const bool unchanged,
                           ListItemUnchanged(key, object->uid(), object->resource_version()));
   if (unchanged) return {};
-  const bool repeated = !seen_.insert(HashOf(key)).second;
+  const bool repeated = !seen_.Insert(key);
   // A key that comes twice in one list stands already, whatever was there before.
   if (repeated) rows_may_exist_ = true;
   Raise(newest_, key, object->resource_version(), /*deleted=*/false);
@@ -251,7 +243,7 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   next.resource_version = resource_version;
   next.witness = std::move(newest_);
   LARDER_RETURN_IF_ERROR(CommitCursor(next));
-  seen_ = {};  // its table, too
+  seen_.Clear();
   // A list is written once and replayed never: without this a restart would read it from the log.
   indexer_->store()->StartFlush();
   ReturnFreeMemory();
@@ -267,7 +259,7 @@ Result<void> CollectionSync::Sweep() {
   std::vector<ObjectKey> gone;
   LARDER_RETURN_IF_ERROR(
       indexer_->store()->ScanHeads(collection, {}, [&](const ObjectKey& key, const ObjectHead&) {
-        if (seen_.count(HashOf(key)) == 0) gone.push_back(key);
+        if (!seen_.Contains(key)) gone.push_back(key);
         return true;
       }));
   for (ObjectKey& key : gone) {

@@ -13,19 +13,18 @@
 // skipped, the cursor stays.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_set>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "indexer/indexer.h"
 #include "informer/change.h"
+#include "informer/key_set.h"
 #include "queue/delta_fifo.h"
 #include "reflector/target.h"
 
@@ -104,11 +103,6 @@ class CollectionSync final : public Target {
                          const std::stop_token& stop) const;
 
  private:
-  using KeyHash = std::array<uint64_t, 2>;
-  struct KeyHashHash {
-    size_t operator()(const KeyHash& hash) const { return static_cast<size_t>(hash[0]); }
-  };
-
   void CommitLoop(const std::stop_token& stop);
   void CommitAndSettle(const DeltaFifo::Batch& batch);
   Result<void> Put(Delta delta, std::string_view resource_version);
@@ -133,7 +127,7 @@ class CollectionSync final : public Target {
   std::stop_source stop_;
   DeltaFifo fifo_;
 
-  std::unordered_set<KeyHash, KeyHashHash> seen_;  // the reflector's thread only
+  KeySet seen_;  // by the list under way; the reflector's thread only
   // Of the list under way. Set by the reflector's thread before it puts what they are about.
   std::atomic<bool> first_list_{false};     // nothing was ever complete
   std::atomic<bool> rows_may_exist_{true};  // false: the collection was empty when the list began

@@ -338,7 +338,7 @@ bool Listener::DeliverBuffered(const std::stop_token& stop) {
       // A stream has its turn also while changes come without end.
       if (delivered >= kStreamPiece && stream_ != Stream::kNone) return true;
       // The first list ends when what spilled of it is delivered, too.
-      if (buffer_.front().list_end && rows_waiting_) return true;
+      if (rows_waiting_ && OnlyListEndIsBuffered()) return true;
       next = buffer_.front();
     }
     if (next.list_end) {
@@ -384,8 +384,25 @@ Result<void> Listener::AcknowledgeDelivered() {
   return {};
 }
 
-Result<std::vector<PendingDeltas::Row>> Listener::ReadRows(const ObjectKey& after) {
-  const Indexer::View view = rows_.BeginRead(*indexer_->BeginWrite());
+// Of what is in memory nothing is newer than a row. A mark behind which there is no change waits
+// for the rows; one with changes behind it was set before the first of them spilled.
+bool Listener::OnlyListEndIsBuffered() const {
+  return buffer_.size() == 1 && buffer_.front().list_end;
+}
+
+// nullopt: what is in memory comes first.
+Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const ObjectKey& after) {
+  Indexer::View view;
+  {
+    // No commit is under way now: one that began to spill has put the changes before that into the
+    // buffer, and those after it go to disk only.
+    const auto writer = indexer_->BeginWrite();
+    {
+      MutexLock lock(mutex_);
+      if (!buffer_.empty() && !OnlyListEndIsBuffered()) return std::nullopt;
+    }
+    view = rows_.BeginRead(*writer);
+  }
   LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(view, after, kRowsPerRead));
   const auto writer = indexer_->BeginWrite();
   LARDER_ASSIGN_OR_RETURN(const bool marked, rows_.HandOut(*writer, &rows));
@@ -402,10 +419,11 @@ Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
     {
       MutexLock lock(mutex_);
       if (!rows_waiting_) return true;
-      if (!buffer_.empty() && !buffer_.front().list_end) return true;  // older than the rows: first
     }
     if (stop.stop_requested()) return true;
-    LARDER_ASSIGN_OR_RETURN(std::vector<PendingDeltas::Row> rows, ReadRows(after));
+    LARDER_ASSIGN_OR_RETURN(auto read, ReadRows(after));
+    if (!read) return true;
+    std::vector<PendingDeltas::Row>& rows = *read;
     size_t done = 0;
     for (; done < rows.size() && !stop.stop_requested(); ++done) {
       if (!Deliver(rows[done].change)) return false;

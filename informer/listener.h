@@ -121,7 +121,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   void Run(const std::stop_token& stop);
   void Work(const std::stop_token& stop);
   bool Wait(const std::stop_token& stop);
-  Result<std::vector<PendingDeltas::Row>> ReadRows(const ObjectKey& after);
+  Result<std::optional<std::vector<PendingDeltas::Row>>> ReadRows(const ObjectKey& after);
   // False, as of Deliver: leave everything alone.
   bool DeliverBuffered(const std::stop_token& stop);
   Result<bool> DeliverRows(const std::stop_token& stop);
@@ -131,6 +131,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Result<void> ReadStream();
   void EndStream() LARDER_REQUIRES(mutex_);
   bool HasRoom() const LARDER_REQUIRES(mutex_);
+  bool OnlyListEndIsBuffered() const LARDER_REQUIRES(mutex_);
   void BeginResyncWhenDue();
   // False: the thread was left behind while the handler ran.
   bool Deliver(const ObjectChange& change);

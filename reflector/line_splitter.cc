@@ -2,11 +2,10 @@
 
 #include <cstring>
 
+#include "reflector/buffer_limits.h"
+
 namespace larder {
 namespace {
-
-// A buffer that grew for one huge event is given back.
-constexpr size_t kKeptBytes = size_t{1} << 20;
 
 std::string_view WithoutReturn(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);

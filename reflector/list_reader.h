@@ -26,7 +26,7 @@
 #include "reflector/proto_list_splitter.h"
 #include "reflector/recorder.h"
 #include "reflector/reflector_options.h"
-#include "schema/wire_schema.h"
+#include "schema/wire_to_json.h"
 
 namespace larder {
 
@@ -65,6 +65,7 @@ class ListReader {
   const WireMessage* const wire_;
   const TypeMeta wanted_;
   bool type_checked_ = false;
+  KnownJson known_;
   std::string converted_;
   ListSplitter json_;
   ProtoListSplitter proto_;

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 
+#include "reflector/buffer_limits.h"
+
 namespace larder {
 namespace {
 
-// Keys of a list are short and its metadata is a few hundred bytes (a continue token included).
+// Keys of a list are short.
 constexpr size_t kMaxKeyBytes = 256;
-constexpr size_t kMaxHeadBytes = size_t{1} << 20;
-// A buffer that grew for one huge item is given back.
-constexpr size_t kKeptBytes = size_t{1} << 20;
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 

@@ -26,8 +26,6 @@ Order StrategyOrder(FirstSync first) {
 // So often a way to list may fail in mid-answer before the next one is tried.
 constexpr int kFailuresPerStrategy = 2;
 
-constexpr std::chrono::seconds kTooLargeWait(1);
-
 }  // namespace
 
 FirstSync ReflectorMachine::Strategy() const {

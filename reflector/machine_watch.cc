@@ -9,8 +9,6 @@
 namespace larder {
 namespace {
 
-constexpr std::chrono::seconds kTooLargeWait(1);
-
 EventType ToEventType(WatchEvent::Type type) {
   switch (type) {
     case WatchEvent::Type::kAdded:

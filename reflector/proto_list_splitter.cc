@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "reflector/buffer_limits.h"
 #include "schema/wire_format.h"
 
 namespace larder {
 namespace {
 
 constexpr std::string_view kMagic("k8s\0", 4);
-constexpr size_t kKeptBytes = size_t{1} << 20;
-constexpr size_t kMaxHeadBytes = size_t{1} << 20;
 
 // Field numbers, from Kubernetes' generated.proto files.
 constexpr uint32_t kUnknownType = 1;

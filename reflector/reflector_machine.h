@@ -31,6 +31,9 @@
 
 namespace larder {
 
+// Before a server that is behind our version is asked again.
+inline constexpr std::chrono::seconds kTooLargeWait(1);
+
 class ReflectorMachine {
  public:
   using Outcome = Reflector::Outcome;

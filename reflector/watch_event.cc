@@ -5,6 +5,7 @@
 #include <array>
 
 #include "client/transport.h"
+#include "reflector/buffer_limits.h"
 #include "schema/json_parser.h"
 #include "schema/json_span.h"
 
@@ -15,8 +16,6 @@ namespace sj = simdjson::ondemand;
 
 constexpr std::array<std::string_view, kWatchEventTypes> kNames = {"ADDED", "MODIFIED", "DELETED",
                                                                    "BOOKMARK", "ERROR"};
-// A buffer that grew for one huge event is given back.
-constexpr size_t kKeptBytes = size_t{1} << 20;
 // How much of a line that nobody understands goes into a message: its type, nothing of the object's
 // content.
 constexpr size_t kShownBytes = 40;

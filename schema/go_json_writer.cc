@@ -24,13 +24,19 @@ constexpr uint64_t IsHtml(uint64_t word) { return Is(word & ~(kOnes * 2), '<') |
 // How many bytes at the beginning need no look: none of eight together did.
 template <typename Special>
 size_t PlainPrefix(std::string_view text, const Special& special) {
-  size_t at = 0;
-  for (; at + 8 <= text.size(); at += 8) {
+  const auto plain = [&](size_t at) {
     uint64_t word;
     std::memcpy(&word, text.data() + at, 8);
-    if (((special(word) | word) & kHighs) != 0) break;
+    return ((special(word) | word) & kHighs) == 0;
+  };
+  if (text.size() < 8) return 0;
+  const size_t last = text.size() - 8;
+  size_t at = 0;
+  for (; at < last; at += 8) {
+    if (!plain(at)) return at;
   }
-  return at;
+  // The last eight, some of which may have been looked at.
+  return plain(last) ? text.size() : at;
 }
 
 uint64_t SpecialInText(uint64_t word) {
@@ -134,13 +140,16 @@ void GoJsonWriter::Number(int64_t number) {
   at_ = std::to_chars(at_, end_, number).ptr;
 }
 
-void GoJsonWriter::Raw(std::string_view json) {
+bool GoJsonWriter::Raw(std::string_view json) {
   const auto as_it_is = [](char c) {
     return static_cast<uint8_t>(c) > 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '<' &&
            c != '>' && c != '&';
   };
   const std::string_view rest = json.substr(PlainPrefix(json, SpecialInRaw));
-  if (std::all_of(rest.begin(), rest.end(), as_it_is)) return Plain(json);
+  if (std::all_of(rest.begin(), rest.end(), as_it_is)) {
+    Plain(json);
+    return true;
+  }
   bool in_string = false;
   while (!json.empty()) {
     const char c = json.front();
@@ -159,6 +168,7 @@ void GoJsonWriter::Raw(std::string_view json) {
     }
     json.remove_prefix(1);
   }
+  return false;
 }
 
 void GoJsonWriter::Digits(uint32_t number, int digits) {

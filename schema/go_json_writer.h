@@ -35,8 +35,8 @@ class GoJsonWriter {
   // With quotes.
   void Text(std::string_view text);
   void Number(int64_t number);
-  // JSON that is put inside: compacted. It must be JSON.
-  void Raw(std::string_view json);
+  // JSON that is put inside: compacted. It must be JSON. True: it stands there as it is.
+  bool Raw(std::string_view json);
   // 2026-11-15T23:59:04, of a year from 1 to 9999; seconds since 1970.
   void DateTime(int64_t seconds);
   void Digits(uint32_t number, int digits);

@@ -19,7 +19,7 @@ using Type = WireField::Type;
 using Shape = WireField::Shape;
 
 // No kind is nested nearly so deep; schemas that hold themselves could be.
-constexpr int kMaxDepth = 64;
+constexpr int kMaxMessageDepth = 64;
 
 // Moments that RFC 3339 can write: years 1 to 9999.
 constexpr int64_t kFirstSecond = -62135596800;
@@ -48,7 +48,8 @@ bool IsNumber(const WireField& field) {
 
 class Converter {
  public:
-  Converter(uint32_t max_depth, std::string* out) : max_depth_(max_depth), out_(out) {}
+  Converter(uint32_t max_depth, KnownJson& known, std::string* out)
+      : max_depth_(max_depth), known_(known), out_(out) {}
 
   // False: error() says why.
   bool Object(const WireMessage& message, const TypeMeta& type, std::string_view bytes) {
@@ -68,7 +69,7 @@ class Converter {
 
  private:
   bool Message(const WireMessage& message, std::string_view bytes, int depth) {
-    if (depth > kMaxDepth) return Malformed("messages are nested too deep");
+    if (depth > kMaxMessageDepth) return Malformed("messages are nested too deep");
     out_.Plain('{');
     if (!Fields(message, bytes, depth)) return false;
     out_.Close('}');
@@ -308,10 +309,14 @@ class Converter {
     const std::string_view json = (*slots)[1].bytes();
     if (json.empty()) return Null();
     const auto around = static_cast<uint32_t>(depth + 1);
+    if (known_.Has(json, around)) {
+      out_.Plain(json);
+      return true;
+    }
     if (around >= max_depth_ || !IsOneJsonContainer(json, max_depth_ - around)) {
       return Malformed("JSON inside it is none, or is nested too deep");
     }
-    out_.Raw(json);
+    if (out_.Raw(json)) known_.Add(json, around);
     return true;
   }
 
@@ -333,16 +338,34 @@ class Converter {
   }
 
   const uint32_t max_depth_;
+  KnownJson& known_;
   GoJsonWriter out_;
   size_t head_bytes_ = 0;
   Error error_;
 };
 
+// What is longer is not worth its memory.
+constexpr size_t kMostKnownBytes = 8192;
+
 }  // namespace
 
+bool KnownJson::Has(std::string_view json, uint32_t depth) const {
+  return std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
+    return piece.depth == depth && piece.text == json;
+  });
+}
+
+void KnownJson::Add(std::string_view json, uint32_t depth) {
+  if (json.size() > kMostKnownBytes) return;
+  Piece& piece = pieces_[next_];
+  next_ = (next_ + 1) % pieces_.size();
+  piece.text = json;
+  piece.depth = depth;
+}
+
 Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
-                          uint32_t max_depth, std::string& out) {
-  Converter converter(max_depth, &out);
+                          uint32_t max_depth, KnownJson& known, std::string& out) {
+  Converter converter(max_depth, known, &out);
   if (!converter.Object(message, type, bytes)) return tl::unexpected(converter.error());
   return converter.head_bytes();
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Fewer objects than this do not pay for a dictionary.
 constexpr size_t kWorthADictionary = 100;
-constexpr size_t kSampleKeys = 1000;
+constexpr size_t kDictionarySampleKeys = 1000;
 
 class Compactor {
  public:
@@ -55,9 +55,9 @@ class Compactor {
       LARDER_RETURN_IF_ERROR(
           store_.ScanHeads(info.id, {}, [&](const ObjectKey& key, const ObjectHead&) {
             ++seen;
-            if (sample.size() < kSampleKeys) {
+            if (sample.size() < kDictionarySampleKeys) {
               sample.emplace_back(info.id, key);
-            } else if (const size_t place = random() % seen; place < kSampleKeys) {
+            } else if (const size_t place = random() % seen; place < kDictionarySampleKeys) {
               sample[place] = {info.id, key};
             }
             return true;

@@ -15,7 +15,7 @@
 namespace larder {
 namespace {
 
-constexpr size_t kChecksumBytes = 4;
+constexpr size_t kRecordChecksumBytes = 4;
 // What is kept for the next object; one huge object must not pin more.
 constexpr size_t kKeptScratchBytes = size_t{256} << 10;
 
@@ -81,7 +81,7 @@ std::string Dictionary::Serialize() const {
   PutVarint(record, seen_);
   record += bytes_;
   const uint32_t checksum = Checksum(record);
-  record.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
+  record.append(reinterpret_cast<const char*>(&checksum), kRecordChecksumBytes);
   return record;
 }
 
@@ -89,10 +89,11 @@ Result<DictionaryPtr> Dictionary::Parse(DictionaryId id, std::string_view record
   const auto damaged = [id] {
     return MakeError(ErrorCode::kCorruption, "dictionary {} is damaged", id);
   };
-  if (record.size() < kChecksumBytes) return damaged();
+  if (record.size() < kRecordChecksumBytes) return damaged();
   uint32_t checksum = 0;
-  std::memcpy(&checksum, record.data() + record.size() - kChecksumBytes, kChecksumBytes);
-  record.remove_suffix(kChecksumBytes);
+  std::memcpy(&checksum, record.data() + record.size() - kRecordChecksumBytes,
+              kRecordChecksumBytes);
+  record.remove_suffix(kRecordChecksumBytes);
   if (checksum != Checksum(record)) return damaged();
   uint64_t seen = 0;
   if (!TakeVarint(record, seen) || record.empty()) return damaged();

@@ -52,6 +52,16 @@ bool HasTables(const std::string& path) {
 
 }  // namespace
 
+bool FileExists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 bool HasDatabase(const std::string& path) {
   std::error_code error;
   return fs::exists(fs::path(path) / "CURRENT", error);

@@ -10,6 +10,10 @@
 
 namespace larder {
 
+bool FileExists(const std::string& path);
+// Empty where it cannot be read.
+std::string ReadWholeFile(const std::string& path);
+
 // Is there a database in this directory (ours or not)?
 bool HasDatabase(const std::string& path);
 

@@ -20,15 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string RequestPath(const std::string& store) { return TuningPath(store) + "/record"; }
+std::string RecordPath(const std::string& store) { return TuningPath(store) + "/record"; }
 std::string PartPath(const std::string& store) { return TuningPath(store) + "/trace.part"; }
 std::string TracePath(const std::string& store) { return TuningPath(store) + "/trace"; }
 std::string ErrorPath(const std::string& store) { return TuningPath(store) + "/record.error"; }
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 void Remove(const std::string& path) {
   std::error_code ignored;
@@ -58,11 +53,6 @@ Result<void> MakeTuningFolder(const std::string& store) {
   return MakeError(ErrorCode::kIo, "cannot make {}: {}", TuningPath(store), std::strerror(errno));
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 }  // namespace
 
 std::string TuningPath(const std::string& store_path) { return store_path + "/tuning"; }
@@ -83,30 +73,30 @@ Result<void> RequestRecording(const std::string& store_path, std::chrono::millis
         store_path, store_path);
   }
   LARDER_RETURN_IF_ERROR(MakeTuningFolder(store_path));
-  if (Exists(RequestPath(store_path))) {
+  if (FileExists(RecordPath(store_path))) {
     return MakeError(ErrorCode::kAlreadyExists,
                      "the store {} is being recorded already (remove {} "
                      "if nobody does)",
-                     store_path, RequestPath(store_path));
+                     store_path, RecordPath(store_path));
   }
   Remove(TracePath(store_path));
   Remove(ErrorPath(store_path));
-  return WriteFile(RequestPath(store_path),
+  return WriteFile(RecordPath(store_path),
                    Json{{"milliseconds", duration.count()}, {"maxBytes", max_bytes}}.dump());
 }
 
-void EndRecording(const std::string& store_path) { Remove(RequestPath(store_path)); }
+void EndRecording(const std::string& store_path) { Remove(RecordPath(store_path)); }
 
 RecordingProgress LookAtRecording(const std::string& store_path) {
   RecordingProgress progress;
   std::error_code error;
-  if (Exists(TracePath(store_path))) {
+  if (FileExists(TracePath(store_path))) {
     progress.state = RecordingProgress::State::kDone;
     progress.bytes = fs::file_size(TracePath(store_path), error);
-  } else if (Exists(ErrorPath(store_path))) {
+  } else if (FileExists(ErrorPath(store_path))) {
     progress.state = RecordingProgress::State::kFailed;
-    progress.error = ReadText(ErrorPath(store_path));
-  } else if (Exists(PartPath(store_path))) {
+    progress.error = ReadWholeFile(ErrorPath(store_path));
+  } else if (FileExists(PartPath(store_path))) {
     progress.state = RecordingProgress::State::kRecording;
     progress.bytes = fs::file_size(PartPath(store_path), error);
   }
@@ -192,7 +182,7 @@ void Mailbox::Poll(Store::Impl& impl) {
 
 void Mailbox::PollRecording(Store::Impl& impl) {
   const std::string& store = impl.options.path;
-  const bool asked = Exists(RequestPath(store));
+  const bool asked = FileExists(RecordPath(store));
   if (recording_) {
     const bool over = impl.options.clock->Now() >= until_;
     if (asked && !over && !impl.recorder().ended()) return;
@@ -200,10 +190,10 @@ void Mailbox::PollRecording(Store::Impl& impl) {
     return;
   }
   if (!asked) return;
-  const Json request = Json::parse(ReadText(RequestPath(store)), nullptr, false);
+  const Json request = Json::parse(ReadWholeFile(RecordPath(store)), nullptr, false);
   if (!request.is_object() || !request.value("milliseconds", Json()).is_number_unsigned()) {
     (void)WriteFile(ErrorPath(store), "the request cannot be read");
-    Remove(RequestPath(store));
+    Remove(RecordPath(store));
     return;
   }
   const std::chrono::milliseconds duration(request.value("milliseconds", int64_t{0}));
@@ -211,7 +201,7 @@ void Mailbox::PollRecording(Store::Impl& impl) {
       {.path = PartPath(store), .max_bytes = request.value("maxBytes", uint64_t{256} << 20)});
   if (!started) {
     (void)WriteFile(ErrorPath(store), started.error().message);
-    Remove(RequestPath(store));
+    Remove(RecordPath(store));
     return;
   }
   recording_ = true;
@@ -233,7 +223,7 @@ void Mailbox::FinishRecording(Store::Impl& impl) {
   } else if (::rename(PartPath(store).c_str(), TracePath(store).c_str()) != 0) {
     (void)WriteFile(ErrorPath(store), std::strerror(errno));
   }
-  Remove(RequestPath(store));
+  Remove(RecordPath(store));
   spdlog::info("recording of the store {} ended", store);
 }
 

@@ -29,16 +29,6 @@ std::string AnswerPath(const std::string& store, const std::string& id) {
   return fmt::format("{}.{}.answer", RequestPath(store), id);
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
 Error FileError(const std::string& path) {
   return Error{errno == ENOSPC ? ErrorCode::kNoSpace : ErrorCode::kIo,
                fmt::format("cannot write {}: {}", path, std::strerror(errno)),
@@ -79,7 +69,7 @@ Result<void> WriteRequest(const std::string& store, const std::string& id,
 
 // What the owner wrote: "ok" or the number of an error's code, a line end, a text.
 Result<std::string> TakeAnswer(const std::string& store, const std::string& id) {
-  const auto [outcome, text] = FirstLine(ReadText(AnswerPath(store, id)));
+  const auto [outcome, text] = FirstLine(ReadWholeFile(AnswerPath(store, id)));
   std::error_code ignored;
   fs::remove(AnswerPath(store, id), ignored);
   if (outcome == "ok") return text;
@@ -103,7 +93,7 @@ Result<std::string> AskOwner(const std::string& store_path, const std::string& n
   LARDER_RETURN_IF_ERROR(WriteRequest(store_path, id, name + "\n" + text));
   std::error_code ignored;
   // The answer is there before the request is gone.
-  while (FirstLine(ReadText(RequestPath(store_path))).first == id) {
+  while (FirstLine(ReadWholeFile(RequestPath(store_path))).first == id) {
     if (std::chrono::steady_clock::now() - asked > patience) {
       fs::remove(RequestPath(store_path), ignored);
       return MakeError(ErrorCode::kTimeout,
@@ -160,8 +150,8 @@ Result<std::string> OwnerAnswers::Answer(const std::string& name, const std::str
 
 void OwnerAnswers::Poll(Store::Impl& impl) {
   const std::string& store = impl.options.path;
-  if (impl.options.in_memory || !Exists(RequestPath(store))) return;
-  const auto [id, rest] = FirstLine(ReadText(RequestPath(store)));
+  if (impl.options.in_memory || !FileExists(RequestPath(store))) return;
+  const auto [id, rest] = FirstLine(ReadWholeFile(RequestPath(store)));
   const auto [name, text] = FirstLine(rest);
   std::error_code ignored;
   if (id.find('/') != std::string::npos) {  // nobody's

@@ -17,8 +17,6 @@
 namespace larder {
 namespace {
 
-std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
-
 // The old database, opened as forgivingly as is needed.
 class Wreck {
  public:

@@ -14,7 +14,6 @@ namespace larder {
 namespace {
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
-std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 // With what the engine's [Larder] section says, and with the options that were left in the store's
 // directory where the caller has none. A file that this version does not understand must not keep a

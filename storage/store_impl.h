@@ -27,6 +27,8 @@
 
 namespace larder {
 
+inline std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
 class Snapshot {
  public:
   explicit Snapshot(std::shared_ptr<Database> database)

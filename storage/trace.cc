@@ -19,8 +19,8 @@
 namespace larder {
 namespace {
 
-constexpr std::string_view kMagic = "LARDTRC1";
-constexpr size_t kBlockBytes = size_t{256} << 10;
+constexpr std::string_view kTraceMagic = "LARDTRC1";
+constexpr size_t kTraceBlockBytes = size_t{256} << 10;
 // Nothing that we write is larger; more is damage.
 constexpr size_t kMaxBlockBytes = size_t{1} << 30;
 // Values are compressed already; what is left (keys, queue items) is worth little time: -7 makes a
@@ -252,7 +252,7 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path
   rep->path = path;
   rep->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (rep->fd < 0) return tl::unexpected(FileError(path, "making"));
-  LARDER_RETURN_IF_ERROR(rep->WriteAll(kMagic));
+  LARDER_RETURN_IF_ERROR(rep->WriteAll(kTraceMagic));
   return std::unique_ptr<TraceWriter>(new TraceWriter(std::move(rep)));
 }
 
@@ -266,7 +266,7 @@ Result<void> TraceWriter::AddCommit(uint64_t micros, const Transaction& transact
 
 Result<void> TraceWriter::AddStep(const TraceStep& step) {
   AppendStep(rep_->buffer, step);
-  return rep_->buffer.size() >= kBlockBytes ? rep_->FlushBuffer() : Result<void>();
+  return rep_->buffer.size() >= kTraceBlockBytes ? rep_->FlushBuffer() : Result<void>();
 }
 
 Result<void> TraceWriter::AddBlock(std::string_view steps) {
@@ -345,9 +345,9 @@ struct TraceReader::Rep {
     if (::lseek(fd, 0, SEEK_SET) != 0) return tl::unexpected(FileError(path, "reading"));
     blocks = 0;
     left = {};
-    std::array<char, kMagic.size()> magic{};
+    std::array<char, kTraceMagic.size()> magic{};
     LARDER_ASSIGN_OR_RETURN(const bool there, ReadExactly(magic.data(), magic.size()));
-    if (!there || std::string_view(magic.data(), magic.size()) != kMagic) {
+    if (!there || std::string_view(magic.data(), magic.size()) != kTraceMagic) {
       return MakeError(ErrorCode::kInvalidArgument, "{} is no trace of larder", path);
     }
     return {};

@@ -15,9 +15,9 @@
 namespace larder {
 namespace {
 
-constexpr char kMagic = 'L';
+constexpr char kValueMagic = 'L';
 constexpr char kVersion = 1;
-constexpr size_t kChecksumBytes = 4;
+constexpr size_t kValueChecksumBytes = 4;
 constexpr size_t kUuidBytes = 16;
 constexpr size_t kMaxRawBytes = size_t{64} << 20;
 // What a thread keeps for the next object; one huge object must not pin more.
@@ -111,12 +111,12 @@ struct Layout {
 };
 
 Result<Layout> ReadLayout(std::string_view row_key, std::string_view value) {
-  if (value.size() < 3 + kChecksumBytes || value[0] != kMagic)
+  if (value.size() < 3 + kValueChecksumBytes || value[0] != kValueMagic)
     return Damaged(row_key, "is not an object's row");
   if (value[1] != kVersion) return Damaged(row_key, "has an unknown version of the row format");
   uint32_t checksum = 0;
-  std::memcpy(&checksum, value.data() + value.size() - kChecksumBytes, kChecksumBytes);
-  std::string_view rest = value.substr(0, value.size() - kChecksumBytes);
+  std::memcpy(&checksum, value.data() + value.size() - kValueChecksumBytes, kValueChecksumBytes);
+  std::string_view rest = value.substr(0, value.size() - kValueChecksumBytes);
   if (checksum != Checksum(row_key, rest)) return Damaged(row_key, "checksum mismatch");
   const auto flags = static_cast<uint8_t>(value[2]);
   rest.remove_prefix(3);
@@ -205,7 +205,7 @@ Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& pa
   encoded.payload_bytes = payload.size();
   std::string& out = encoded.value;
   out.reserve(payload.size() + 96);
-  out += kMagic;
+  out += kValueMagic;
   out += kVersion;
   out += '\0';  // flags, known below
   PutVarint(out, dictionary ? dictionary->id() : 0);
@@ -222,7 +222,7 @@ Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& pa
   }
   out[2] = static_cast<char>(flags);
   const uint32_t checksum = Checksum(row_key, out);
-  out.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
+  out.append(reinterpret_cast<const char*>(&checksum), kValueChecksumBytes);
   return encoded;
 }
 

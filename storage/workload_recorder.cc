@@ -25,7 +25,6 @@ WorkloadRecorder::~WorkloadRecorder() {
 Result<void> WorkloadRecorder::Start(const RecordOptions& options) {
   MutexLock control(control_mutex_);
   if (writer_) return MakeError(ErrorCode::kAlreadyExists, "the store is being recorded already");
-  LARDER_ASSIGN_OR_RETURN(writer_, TraceWriter::Create(options.path));
   {
     MutexLock lock(mutex_);
     buffer_.clear();
@@ -38,8 +37,15 @@ Result<void> WorkloadRecorder::Start(const RecordOptions& options) {
     failure_ = {};
   }
   ended_.store(false);
-  thread_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
+  // Before there is a file: who sees it may count on being recorded.
   active_.store(true);
+  auto writer = TraceWriter::Create(options.path);
+  if (!writer) {
+    active_.store(false);
+    return tl::unexpected(std::move(writer).error());
+  }
+  writer_ = *std::move(writer);
+  thread_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
   return {};
 }
 

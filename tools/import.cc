@@ -22,7 +22,7 @@ struct ImportArguments {
   std::string file = "-";
 };
 
-constexpr size_t kBatch = 500;
+constexpr size_t kImportBatch = 500;
 
 class Import {
  public:
@@ -91,7 +91,7 @@ class Import {
     ++objects_;
     bytes_ += (*object)->json().size();
     progress_.Update(++total_);
-    return ++in_batch_ < kBatch ? Result<void>() : Commit();
+    return ++in_batch_ < kImportBatch ? Result<void>() : Commit();
   }
 
   Result<void> End(const Json& count) {
@@ -129,7 +129,7 @@ class Import {
     for (const ObjectKey& key : gone) {
       if (!writer_) writer_ = indexer_->BeginWrite();
       LARDER_RETURN_IF_ERROR(writer_->Delete(key, {}, {}));
-      if (++in_batch_ == kBatch) LARDER_RETURN_IF_ERROR(Commit());
+      if (++in_batch_ == kImportBatch) LARDER_RETURN_IF_ERROR(Commit());
     }
     return {};
   }

@@ -13,7 +13,7 @@ namespace larder::tools {
 namespace {
 
 // Rows in a batch: few enough that the last ones do not leave a core idle for long.
-constexpr size_t kBatch = 100;
+constexpr size_t kListBatch = 100;
 constexpr size_t kMostAhead = 64;  // batches that may wait to be printed
 
 class ParallelScan {
@@ -42,7 +42,7 @@ class ParallelScan {
     };
     LARDER_RETURN_IF_ERROR(ScanEncoded(store_, info_.id, query_.ns, [&](EncodedObject row) {
       batch.rows.push_back(std::move(row));
-      if (batch.rows.size() < kBatch) return true;
+      if (batch.rows.size() < kListBatch) return true;
       Submit(std::exchange(batch, {}));
       return take(Deliver(sink, kMostAhead));
     }));

@@ -8,8 +8,8 @@
 namespace larder::apiserver {
 namespace {
 
-Answer Convert(const httplib::Result& result) {
-  Answer out;
+HttpAnswer Convert(const httplib::Result& result) {
+  HttpAnswer out;
   if (!result) return out;
   out.code = result->status;
   out.body = result->body;
@@ -37,7 +37,7 @@ std::string Text(const Json& body) { return body.is_null() ? std::string() : bod
 
 }  // namespace
 
-std::string Answer::Header(const std::string& name) const {
+std::string HttpAnswer::Header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? std::string() : found->second;
 }
@@ -54,23 +54,24 @@ std::string Escape(const std::string& text) {
   return out;
 }
 
-Answer ApiClient::Get(const std::string& path, Headers headers) const {
+HttpAnswer ApiClient::Get(const std::string& path, Headers headers) const {
   return Convert(Connect(address_)->Get(path, Convert(headers)));
 }
 
-Answer ApiClient::Post(const std::string& path, const Json& body, Headers headers) const {
+HttpAnswer ApiClient::Post(const std::string& path, const Json& body, Headers headers) const {
   return Convert(Connect(address_)->Post(path, Convert(headers), Text(body), "application/json"));
 }
 
-Answer ApiClient::Put(const std::string& path, const Json& body, Headers headers) const {
+HttpAnswer ApiClient::Put(const std::string& path, const Json& body, Headers headers) const {
   return Convert(Connect(address_)->Put(path, Convert(headers), Text(body), "application/json"));
 }
 
-Answer ApiClient::Patch(const std::string& path, const Json& body, const std::string& type) const {
+HttpAnswer ApiClient::Patch(const std::string& path, const Json& body,
+                            const std::string& type) const {
   return Convert(Connect(address_)->Patch(path, Convert(Headers()), Text(body), type));
 }
 
-Answer ApiClient::Delete(const std::string& path, const Json& body) const {
+HttpAnswer ApiClient::Delete(const std::string& path, const Json& body) const {
   return Convert(
       Connect(address_)->Delete(path, Convert(Headers()), Text(body), "application/json"));
 }

@@ -27,7 +27,7 @@ struct ServerAddress {
   std::string ca_file;  // empty: plain HTTP
 };
 
-struct Answer {
+struct HttpAnswer {
   int code = 0;  // 0: no answer
   std::string body;
   Headers headers;
@@ -40,11 +40,11 @@ class ApiClient {
  public:
   explicit ApiClient(ServerAddress address) : address_(std::move(address)) {}
 
-  Answer Get(const std::string& path, Headers headers = {}) const;
-  Answer Post(const std::string& path, const Json& body, Headers headers = {}) const;
-  Answer Put(const std::string& path, const Json& body, Headers headers = {}) const;
-  Answer Patch(const std::string& path, const Json& body, const std::string& type) const;
-  Answer Delete(const std::string& path, const Json& body = Json()) const;
+  HttpAnswer Get(const std::string& path, Headers headers = {}) const;
+  HttpAnswer Post(const std::string& path, const Json& body, Headers headers = {}) const;
+  HttpAnswer Put(const std::string& path, const Json& body, Headers headers = {}) const;
+  HttpAnswer Patch(const std::string& path, const Json& body, const std::string& type) const;
+  HttpAnswer Delete(const std::string& path, const Json& body = Json()) const;
 
   const ServerAddress& address() const { return address_; }
 

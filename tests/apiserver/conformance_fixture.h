@@ -56,7 +56,7 @@ class ConformanceTest : public testing::Test {
     client_ = std::make_unique<ApiClient>(address_);
     static std::atomic<int> counter = 0;
     ns_ = "conformance-" + std::to_string(getpid()) + "-" + std::to_string(++counter);
-    const Answer made = client_->Post("/api/v1/namespaces", {{"metadata", {{"name", ns_}}}});
+    const HttpAnswer made = client_->Post("/api/v1/namespaces", {{"metadata", {{"name", ns_}}}});
     ASSERT_EQ(made.code, 201) << made.body;
   }
 
@@ -70,7 +70,7 @@ class ConformanceTest : public testing::Test {
   }
 
   Json Make(const std::string& name, Json labels = Json::object()) {
-    const Answer made = client_->Post(
+    const HttpAnswer made = client_->Post(
         Path("configmaps"),
         {{"apiVersion", "v1"},
          {"kind", "ConfigMap"},
@@ -80,7 +80,7 @@ class ConformanceTest : public testing::Test {
     return made.json();
   }
 
-  Answer Change(const std::string& name, const Json& patch) {
+  HttpAnswer Change(const std::string& name, const Json& patch) {
     return client_->Patch(Path("configmaps", name), patch, "application/merge-patch+json");
   }
 

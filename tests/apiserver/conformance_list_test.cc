@@ -27,7 +27,7 @@ TEST_F(ConformanceList, ListHasItsKindAVersionAndBareItems) {
 }
 
 TEST_F(ConformanceList, MissingObjectIsAStatusOfNotFound) {
-  const Answer answer = client_->Get(Path("configmaps", "none"));
+  const HttpAnswer answer = client_->Get(Path("configmaps", "none"));
   EXPECT_EQ(answer.code, 404);
   const Json status = answer.json();
   EXPECT_EQ(status["kind"], "Status");
@@ -64,7 +64,7 @@ TEST_F(ConformanceList, ContinueForbidsAVersion) {
   Make("a");
   Make("b");
   const Json page = client_->Get(Path("configmaps") + "?limit=1").json();
-  const Answer refused =
+  const HttpAnswer refused =
       client_->Get(Path("configmaps") + "?resourceVersion=" + VersionOf(page) +
                    "&continue=" + Escape(page["metadata"]["continue"].get<std::string>()));
   EXPECT_EQ(refused.code, 400);
@@ -91,7 +91,7 @@ TEST_F(ConformanceList, ExactVersionShowsThePast) {
 
 TEST_F(ConformanceList, ValidatesVersionsAndMatches) {
   const auto refused = [&](const std::string& query) {
-    const Answer answer = client_->Get(Path("configmaps") + "?" + query);
+    const HttpAnswer answer = client_->Get(Path("configmaps") + "?" + query);
     return answer.code == 422 ? answer.json()["details"]["causes"][0].value("field", "")
                               : std::to_string(answer.code);
   };
@@ -106,7 +106,7 @@ TEST_F(ConformanceList, ValidatesVersionsAndMatches) {
 }
 
 TEST_F(ConformanceList, VersionFromTheFutureIsTooLarge) {
-  const Answer answer = client_->Get(Path("configmaps") + "?resourceVersion=999999999999");
+  const HttpAnswer answer = client_->Get(Path("configmaps") + "?resourceVersion=999999999999");
   EXPECT_EQ(answer.code, 504);
   EXPECT_EQ(answer.json()["reason"], "Timeout");
   EXPECT_EQ(answer.json()["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
@@ -145,7 +145,7 @@ TEST_F(ConformanceList, SelectsByFields) {
 
 TEST_F(ConformanceList, PathsThatLeadNowhere) {
   const auto missing = [&](const std::string& path) {
-    const Answer answer = client_->Get(path);
+    const HttpAnswer answer = client_->Get(path);
     EXPECT_EQ(answer.code, 404) << path;
     return answer.json().is_object() ? answer.json().value("reason", "") : answer.body;
   };
@@ -162,7 +162,7 @@ TEST_F(ConformanceList, MalformedVersions) {
   EXPECT_EQ(client_->Get(Path("configmaps") + "?resourceVersion=abc").code, 400);
   for (const std::string& path :
        {Path("configmaps", "a") + "?", Path("configmaps") + "?watch=1&"}) {
-    const Answer answer = client_->Get(path + "resourceVersion=abc");
+    const HttpAnswer answer = client_->Get(path + "resourceVersion=abc");
     EXPECT_EQ(answer.code, 500);
     EXPECT_FALSE(answer.json().contains("reason"));
     EXPECT_THAT(answer.json()["message"].get<std::string>(),
@@ -189,7 +189,7 @@ TEST_F(ConformanceList, ShardsByUid) {
        {"half", "shardRange(object.metadata.name,'0x0000000000000000','0x8000000000000000')",
         "shardRange(object.metadata.uid,'0x1','0x2')",
         "shardRange(object.metadata.uid,'0x9000000000000000','0x8000000000000000')"}) {
-    const Answer refused = shard(bad);
+    const HttpAnswer refused = shard(bad);
     EXPECT_EQ(refused.code, 500) << bad;
     EXPECT_THAT(refused.json()["message"].get<std::string>(), HasSubstr("invalid shard selector"));
   }
@@ -197,7 +197,7 @@ TEST_F(ConformanceList, ShardsByUid) {
 
 TEST_F(ConformanceList, MetadataOnlyInJson) {
   Make("a", {{"app", "web"}});
-  const Answer answer = client_->Get(
+  const HttpAnswer answer = client_->Get(
       Path("configmaps"),
       {{"Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}});
   EXPECT_EQ(answer.json()["kind"], "PartialObjectMetadataList");
@@ -216,7 +216,7 @@ TEST_F(ConformanceList, MetadataOnlyInJson) {
 
 TEST_F(ConformanceList, MetadataOnlyInProtobuf) {
   const Json made = Make("a", {{"app", "web"}});
-  const Answer answer = client_->Get(
+  const HttpAnswer answer = client_->Get(
       Path("configmaps"),
       {{"Accept",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}});
@@ -250,7 +250,7 @@ TEST_F(ConformanceList, DiscoveryKnowsConfigMaps) {
 TEST_F(ConformanceList, WithoutATokenNothingIsShown) {
   ServerAddress stranger = address_;
   stranger.token = "not-a-token";
-  const Answer answer = ApiClient(stranger).Get(Path("configmaps"));
+  const HttpAnswer answer = ApiClient(stranger).Get(Path("configmaps"));
   EXPECT_EQ(answer.code, 401);
   EXPECT_EQ(answer.json()["reason"], "Unauthorized");
 }

@@ -87,7 +87,7 @@ TEST_F(ConformanceWatch, BookmarkComesBeforeTheTimeOutAndThenACleanEnd) {
       Watch("allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion=" + ListVersion());
   ASSERT_EQ(watch->Code(), 200);
   // Something else in the cluster moves its version on.
-  const Answer elsewhere =
+  const HttpAnswer elsewhere =
       client_->Post("/api/v1/namespaces/default/configmaps", {{"metadata", {{"name", ns_}}}});
   ASSERT_EQ(elsewhere.code, 201);
   const Json bookmark = watch->Next();
@@ -103,7 +103,7 @@ TEST_F(ConformanceWatch, SelectorsTurnChangesIntoAdditionsAndDeletions) {
   Make("a", {{"app", "web"}});
   const auto watch = Watch("labelSelector=app%3Dweb&resourceVersion=" + ListVersion());
   ASSERT_EQ(watch->Code(), 200);
-  const Answer left = Change("a", {{"metadata", {{"labels", {{"app", "db"}}}}}});
+  const HttpAnswer left = Change("a", {{"metadata", {{"labels", {{"app", "db"}}}}}});
   const Json deleted = watch->NextEvent();
   EXPECT_EQ(Short(deleted), "DELETED a");
   EXPECT_EQ(deleted["object"]["metadata"]["labels"]["app"], "web");

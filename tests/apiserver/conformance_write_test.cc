@@ -15,11 +15,11 @@ TEST_F(ConformanceWrite, CreatesOnce) {
   const Json made = Make("a");
   EXPECT_EQ(made["metadata"]["uid"].get<std::string>().size(), 36U);
   EXPECT_TRUE(CompareResourceVersions(VersionOf(made), "1"));
-  const Answer again = client_->Post(Path("configmaps"), {{"metadata", {{"name", "a"}}}});
+  const HttpAnswer again = client_->Post(Path("configmaps"), {{"metadata", {{"name", "a"}}}});
   EXPECT_EQ(again.code, 409);
   EXPECT_EQ(again.json()["reason"], "AlreadyExists");
-  const Answer nowhere = client_->Post("/api/v1/namespaces/no-such-namespace/configmaps",
-                                       {{"metadata", {{"name", "a"}}}});
+  const HttpAnswer nowhere = client_->Post("/api/v1/namespaces/no-such-namespace/configmaps",
+                                           {{"metadata", {{"name", "a"}}}});
   EXPECT_EQ(nowhere.code, 404);
   EXPECT_EQ(nowhere.json()["details"]["kind"], "namespaces");
   EXPECT_EQ(client_->Post(Path("configmaps"), {{"metadata", {{"name", "Not_Valid"}}}}).code, 422);
@@ -37,7 +37,7 @@ TEST_F(ConformanceWrite, OldVersionIsAConflict) {
   object["data"]["k"] = "2";
   EXPECT_EQ(client_->Put(Path("configmaps", "a"), object).code, 200);
   object["data"]["k"] = "3";
-  const Answer conflict = client_->Put(Path("configmaps", "a"), object);
+  const HttpAnswer conflict = client_->Put(Path("configmaps", "a"), object);
   EXPECT_EQ(conflict.code, 409);
   EXPECT_EQ(conflict.json()["reason"], "Conflict");
   EXPECT_EQ(conflict.json()["details"]["name"], "a");
@@ -71,7 +71,7 @@ TEST_F(ConformanceWrite, ServerSideApplyReportsConflicts) {
   };
   EXPECT_EQ(apply("one", {{"x", "1"}, {"y", "1"}}).code, 201);
   EXPECT_EQ(apply("two", {{"z", "1"}, {"y", "1"}}).code, 200);
-  const Answer conflict = apply("two", {{"z", "1"}, {"y", "2"}});
+  const HttpAnswer conflict = apply("two", {{"z", "1"}, {"y", "2"}});
   EXPECT_EQ(conflict.code, 409);
   EXPECT_EQ(conflict.json()["details"]["causes"][0]["reason"], "FieldManagerConflict");
   EXPECT_EQ(conflict.json()["details"]["causes"][0]["field"], ".data.y");
@@ -82,7 +82,7 @@ TEST_F(ConformanceWrite, ServerSideApplyReportsConflicts) {
 }
 
 // The code and the field that the server refused, or the reason: "422 metadata.labels".
-std::string Refusal(const Answer& answer) {
+std::string Refusal(const HttpAnswer& answer) {
   const Json status = answer.json();
   const Json causes = status.value("details", Json::object()).value("causes", Json::array());
   std::string text = std::to_string(answer.code) + " ";
@@ -146,7 +146,7 @@ TEST_F(ConformanceWrite, RefusesMalformedUpdatesAndDeletions) {
   EXPECT_EQ(Refusal(client_->Put(Path("configmaps"), Json::object())), "405 MethodNotAllowed");
   EXPECT_EQ(Refusal(client_->Delete(Path("configmaps", "a"), {{"propagationPolicy", "Some"}})),
             "422 propagationPolicy");
-  const Answer refused =
+  const HttpAnswer refused =
       client_->Delete(Path("configmaps", "a"), {{"preconditions", {{"resourceVersion", "1"}}}});
   EXPECT_EQ(Refusal(refused), "409 Conflict");
   EXPECT_EQ(refused.json()["details"]["kind"], "ConfigMap");
@@ -166,7 +166,7 @@ TEST_F(ConformanceWrite, DeletesWithPreconditions) {
   const Json wrong = {{"preconditions", {{"uid", "11111111-1111-4111-8111-111111111111"}}}};
   EXPECT_EQ(client_->Delete(Path("configmaps", "a"), wrong).code, 409);
   const Json right = {{"preconditions", {{"uid", object["metadata"]["uid"]}}}};
-  const Answer deleted = client_->Delete(Path("configmaps", "a"), right);
+  const HttpAnswer deleted = client_->Delete(Path("configmaps", "a"), right);
   EXPECT_EQ(deleted.code, 200);
   EXPECT_EQ(deleted.json()["kind"], "Status");
   EXPECT_EQ(deleted.json()["details"]["uid"], object["metadata"]["uid"]);
@@ -188,7 +188,7 @@ TEST_F(ConformanceWrite, FinalizersHoldWhatIsDeleted) {
 
 TEST_F(ConformanceWrite, LeasesWork) {
   const std::string leases = "/apis/coordination.k8s.io/v1/namespaces/" + ns_ + "/leases";
-  const Answer made =
+  const HttpAnswer made =
       client_->Post(leases, {{"metadata", {{"name", "l"}}},
                              {"spec", {{"holderIdentity", "me"}, {"leaseDurationSeconds", 15}}}});
   ASSERT_EQ(made.code, 201) << made.body;
@@ -243,7 +243,7 @@ TEST_F(ConformanceCustom, ServesWhatTheDefinitionDeclares) {
                        {"kind", "Widget"},
                        {"metadata", {{"name", "a"}}},
                        {"spec", {{"color", "red"}}}};
-  const Answer made = client_->Post(widgets_, widget);
+  const HttpAnswer made = client_->Post(widgets_, widget);
   ASSERT_EQ(made.code, 201) << made.body;
   EXPECT_EQ(made.json()["metadata"]["generation"], 1);
   const Json list = client_->Get(widgets_).json();
@@ -276,7 +276,7 @@ TEST_F(ConformanceCustom, RefusesAnotherKind) {
       Refusal(client_->Post(
           widgets_, {{"apiVersion", group_ + "/v1"}, {"kind", "Other"}, {"metadata", metadata}})),
       "422 kind");
-  const Answer nowhere = client_->Get("/apis/" + group_ + "/v1/others");
+  const HttpAnswer nowhere = client_->Get("/apis/" + group_ + "/v1/others");
   EXPECT_EQ(nowhere.code, 404);
   EXPECT_EQ(nowhere.body, "404 page not found\n");
 }
@@ -288,7 +288,7 @@ TEST_F(ConformanceCustom, MetadataOnlyWorksForCustomResources) {
                                   {"metadata", {{"name", "a"}}}})
                 .code,
             201);
-  const Answer answer = client_->Get(
+  const HttpAnswer answer = client_->Get(
       widgets_,
       {{"Accept",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}});

@@ -26,7 +26,7 @@ class CustomResourceTest : public SimulatorTest {
           {"name": "v1alpha1", "served": true, "storage": false}]
       }})");
   }
-  Answer MakeWidget(const std::string& name, const std::string& color) {
+  HttpAnswer MakeWidget(const std::string& name, const std::string& color) {
     return client_->Post(kWidgets, {{"apiVersion", "example.com/v1"},
                                     {"kind", "Widget"},
                                     {"metadata", {{"name", name}}},
@@ -71,7 +71,7 @@ TEST_F(CustomResourceTest, UpdateNeedsAVersionAndSpecChangesCount) {
   EXPECT_EQ(updated["metadata"]["generation"], 2);
   EXPECT_FALSE(updated.contains("status"));
   widget["metadata"].erase("resourceVersion");
-  const Answer refused = client_->Put(std::string(kWidgets) + "/a", widget);
+  const HttpAnswer refused = client_->Put(std::string(kWidgets) + "/a", widget);
   EXPECT_EQ(refused.code, 422);
   EXPECT_THAT(refused.json()["message"].get<std::string>(),
               HasSubstr("must be specified for an update"));
@@ -125,7 +125,7 @@ TEST_F(CustomResourceTest, AggregatedDiscoveryIsOneDocument) {
   ASSERT_EQ(client_->Post(kCrds, Crd()).code, 201);
   const std::string accept =
       "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-  const Answer apis = client_->Get("/apis", {{"Accept", accept}});
+  const HttpAnswer apis = client_->Get("/apis", {{"Accept", accept}});
   EXPECT_THAT(apis.Header("Content-Type"), HasSubstr("as=APIGroupDiscoveryList"));
   const Json document = apis.json();
   EXPECT_EQ(document["kind"], "APIGroupDiscoveryList");

@@ -27,7 +27,7 @@ TEST_F(FaultTest, AnswersWithAnErrorAsOftenAsAsked) {
                         .code = 429,
                         .retry_after = 3});
   for (int i = 0; i < 2; ++i) {
-    const Answer answer = client_->Get(kConfigMaps);
+    const HttpAnswer answer = client_->Get(kConfigMaps);
     EXPECT_EQ(answer.code, 429);
     EXPECT_EQ(answer.json()["reason"], "TooManyRequests");
     EXPECT_EQ(answer.Header("Retry-After"), "3");
@@ -123,7 +123,7 @@ TEST_F(FaultTest, AnswersWithAnyBody) {
                         .body = "<html>",
                         .repeat = 1000,
                         .headers = {{"Location", "http://127.0.0.1:1/"}}});
-  const Answer answer = client_->Get(kConfigMaps);
+  const HttpAnswer answer = client_->Get(kConfigMaps);
   EXPECT_EQ(answer.code, 302);
   EXPECT_EQ(answer.body.size(), 6000U);
   EXPECT_EQ(answer.Header("Location"), "http://127.0.0.1:1/");
@@ -133,7 +133,7 @@ TEST_F(FaultTest, AnswersWithAnyBody) {
 TEST_F(FaultTest, AnswersWithAWrongContentType) {
   simulator_->AddFault(
       {.type = FaultType::kContentType, .verb = "list", .content_type = "text/html"});
-  const Answer answer = client_->Get(kConfigMaps);
+  const HttpAnswer answer = client_->Get(kConfigMaps);
   EXPECT_EQ(answer.Header("Content-Type"), "text/html");
   EXPECT_EQ(answer.json()["kind"], "ConfigMapList");
 }
@@ -184,7 +184,7 @@ TEST_F(FaultTest, DropsOpenConnections) {
 }
 
 TEST_F(FaultTest, IsSteeredOverHttp) {
-  const Answer added = client_->Post(
+  const HttpAnswer added = client_->Post(
       "/simulator/faults", {{"type", "error"}, {"verb", "list"}, {"times", -1}, {"code", 500}});
   const int id = added.json()["id"];
   EXPECT_EQ(client_->Get(kConfigMaps).code, 500);

@@ -94,7 +94,7 @@ TEST_F(ListTest, ExpiredPageTokenGives410WithATokenForTheRest) {
   simulator_->ExpireHistory();
   const std::string path =
       "/api/v1/configmaps?limit=9&continue=" + first["metadata"]["continue"].get<std::string>();
-  const Answer gone = client_->Get(path);
+  const HttpAnswer gone = client_->Get(path);
   EXPECT_EQ(gone.code, 410);
   EXPECT_EQ(gone.json()["reason"], "Expired");
   const std::string token = gone.json()["metadata"]["continue"];
@@ -131,7 +131,7 @@ TEST_F(ListTest, ExactVersionShowsThePast) {
 TEST_F(ListTest, VersionFromTheFutureGives504AfterAWait) {
   for (const std::string path : {"/api/v1/configmaps?resourceVersion=999999999",
                                  "/api/v1/namespaces/default?resourceVersion=999999999"}) {
-    const Answer answer = client_->Get(path);
+    const HttpAnswer answer = client_->Get(path);
     EXPECT_EQ(answer.code, 504);
     EXPECT_EQ(answer.json()["reason"], "Timeout");
     EXPECT_EQ(answer.json()["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
@@ -163,7 +163,7 @@ TEST_F(ListTest, RefusesQueriesAsTheRealServerDoes) {
        "forbidden for watch unless sendInitialEvents is provided"},
   };
   for (const BadQuery& bad : cases) {
-    const Answer answer = client_->Get(std::string("/api/v1/configmaps?") + bad.query);
+    const HttpAnswer answer = client_->Get(std::string("/api/v1/configmaps?") + bad.query);
     EXPECT_EQ(answer.code, bad.code) << bad.query;
     EXPECT_EQ(answer.json().value("kind", ""), "Status") << bad.query;
     EXPECT_THAT(answer.json().value("message", ""), HasSubstr(bad.message)) << bad.query;
@@ -228,13 +228,13 @@ TEST_F(ListTest, ShardsPartitionTheCollection) {
 
 TEST_F(ListTest, CompressesOnlyLargeAnswersAndOnlyWhereAccepted) {
   ASSERT_TRUE(simulator_->Load(100));
-  const Answer plain = client_->Get("/api/v1/pods");
+  const HttpAnswer plain = client_->Get("/api/v1/pods");
   EXPECT_EQ(plain.Header("Content-Encoding"), "");
-  const Answer packed = client_->Get("/api/v1/pods", {{"Accept-Encoding", "gzip"}});
+  const HttpAnswer packed = client_->Get("/api/v1/pods", {{"Accept-Encoding", "gzip"}});
   EXPECT_EQ(packed.Header("Content-Encoding"), "gzip");
   EXPECT_LT(packed.body.size() * 5, plain.body.size());
   EXPECT_EQ(Inflate(packed.body), plain.body);
-  const Answer small = client_->Get("/api/v1/pods?limit=2", {{"Accept-Encoding", "gzip"}});
+  const HttpAnswer small = client_->Get("/api/v1/pods?limit=2", {{"Accept-Encoding", "gzip"}});
   EXPECT_EQ(small.Header("Content-Encoding"), "");
 }
 
@@ -256,7 +256,7 @@ TEST_F(ListTest, RefusesProtobufOfWholeObjects) {
   EXPECT_EQ(client_->Get("/api/v1/pods", {{"Accept", "application/vnd.kubernetes.protobuf"}}).code,
             406);
   // With JSON as second choice it is the second choice.
-  const Answer second = client_->Get(
+  const HttpAnswer second = client_->Get(
       "/api/v1/pods", {{"Accept", "application/vnd.kubernetes.protobuf, application/json"}});
   EXPECT_EQ(second.code, 200);
   EXPECT_EQ(second.Header("Content-Type"), "application/json");

@@ -162,7 +162,7 @@ TEST_F(ServerTest, WritesAKubeconfigForItsOwnerOnly) {
 
 TEST_F(ServerTest, CountsRequestsObjectsAndBytes) {
   ASSERT_TRUE(simulator_->Load(20));
-  const Answer list = client_->Get("/api/v1/pods?limit=15");
+  const HttpAnswer list = client_->Get("/api/v1/pods?limit=15");
   client_->Get("/api/v1/pods?continue=" + list.json()["metadata"]["continue"].get<std::string>());
   client_->Get("/api/v1/namespaces/x/pods/none");
   const ResourceStats stats = simulator_->StatsOf("pods");
@@ -193,7 +193,7 @@ TEST_F(ServerTest, KeepsItsWholeHistory) {
   EXPECT_EQ(history[0].uid, made["metadata"]["uid"]);
   EXPECT_NE(history[0].hash, history[1].hash);
 
-  const Answer lines = client_->Get("/simulator/history?from=" + std::to_string(start));
+  const HttpAnswer lines = client_->Get("/simulator/history?from=" + std::to_string(start));
   std::istringstream stream(lines.body);
   std::string line;
   std::vector<Json> entries;

@@ -27,7 +27,7 @@ class SimulatorTest : public testing::Test {
   // A config map in default; returns it as the server answered.
   Json MakeConfigMap(const std::string& name, Json labels = Json::object(),
                      const std::string& ns = "default") {
-    const Answer made = client_->Post(
+    const HttpAnswer made = client_->Post(
         "/api/v1/namespaces/" + ns + "/configmaps",
         {{"metadata", {{"name", name}, {"labels", std::move(labels)}}}, {"data", {{"k", "v"}}}});
     EXPECT_EQ(made.code, 201) << made.body;

@@ -26,7 +26,7 @@ class WriteTest : public SimulatorTest {
            {{"spec",
              {{"containers", Json::array({{{"name", "a"}, {"image", "one"}},
                                           {{"name", "b"}, {"image", "two"}}})}}}}}}}};
-    const Answer made = client_->Post(kDeployments, body);
+    const HttpAnswer made = client_->Post(kDeployments, body);
     EXPECT_EQ(made.code, 201) << made.body;
     return made.json();
   }
@@ -52,13 +52,13 @@ TEST_F(WriteTest, CreationFillsInWhatTheServerOwns) {
 
 TEST_F(WriteTest, RefusesWhatTheRealServerRefuses) {
   MakeConfigMap("a");
-  const Answer again = client_->Post(kConfigMaps, {{"metadata", {{"name", "a"}}}});
+  const HttpAnswer again = client_->Post(kConfigMaps, {{"metadata", {{"name", "a"}}}});
   EXPECT_EQ(again.code, 409);
   EXPECT_EQ(again.json()["reason"], "AlreadyExists");
   EXPECT_EQ(again.json()["message"], "configmaps \"a\" already exists");
   EXPECT_EQ(again.json()["details"]["name"], "a");
 
-  const Answer nowhere =
+  const HttpAnswer nowhere =
       client_->Post("/api/v1/namespaces/nowhere/configmaps", {{"metadata", {{"name", "a"}}}});
   EXPECT_EQ(nowhere.code, 404);
   EXPECT_EQ(nowhere.json()["message"], "namespaces \"nowhere\" not found");
@@ -90,11 +90,11 @@ TEST_F(WriteTest, GeneratesNames) {
 TEST_F(WriteTest, UpdateWithAnOldVersionIsAConflict) {
   Json object = MakeConfigMap("a");
   object["data"]["k"] = "2";
-  const Answer updated = client_->Put(At(kConfigMaps, "a"), object);
+  const HttpAnswer updated = client_->Put(At(kConfigMaps, "a"), object);
   EXPECT_EQ(updated.code, 200);
   EXPECT_NE(VersionOf(updated.json()), VersionOf(object));
   object["data"]["k"] = "3";
-  const Answer conflict = client_->Put(At(kConfigMaps, "a"), object);
+  const HttpAnswer conflict = client_->Put(At(kConfigMaps, "a"), object);
   EXPECT_EQ(conflict.code, 409);
   EXPECT_EQ(conflict.json()["reason"], "Conflict");
   EXPECT_THAT(conflict.json()["message"].get<std::string>(),
@@ -119,7 +119,7 @@ TEST_F(WriteTest, AWriteThatChangesNothingMakesNoVersion) {
 
 TEST_F(WriteTest, GenerationCountsChangesOfTheSpecOnly) {
   MakeDeployment("d");
-  const auto generation = [&](const Answer& answer) {
+  const auto generation = [&](const HttpAnswer& answer) {
     return answer.json()["metadata"]["generation"].get<int>();
   };
   EXPECT_EQ(generation(client_->Patch(At(kDeployments, "d"),
@@ -204,7 +204,7 @@ TEST_F(WriteTest, ServerSideApplyOwnsFieldsAndReportsConflicts) {
   EXPECT_EQ(apply("one", {{"x", "1"}, {"y", "1"}}).code, 201);
   // Another manager may add fields, and share equal ones, but not change them.
   EXPECT_EQ(apply("two", {{"z", "1"}, {"y", "1"}}).code, 200);
-  const Answer conflict = apply("two", {{"z", "1"}, {"y", "2"}});
+  const HttpAnswer conflict = apply("two", {{"z", "1"}, {"y", "2"}});
   EXPECT_EQ(conflict.code, 409);
   EXPECT_EQ(conflict.json()["details"]["causes"][0]["reason"], "FieldManagerConflict");
   EXPECT_EQ(conflict.json()["details"]["causes"][0]["field"], ".data.y");
@@ -230,7 +230,7 @@ TEST_F(WriteTest, DeleteAnswersAndHonoursPreconditions) {
   EXPECT_EQ(client_->Delete(At(kConfigMaps, "a"), old).code, 409);
   const Json right = {{"preconditions", {{"uid", object["metadata"]["uid"]}}},
                       {"propagationPolicy", "Background"}};
-  const Answer deleted = client_->Delete(At(kConfigMaps, "a"), right);
+  const HttpAnswer deleted = client_->Delete(At(kConfigMaps, "a"), right);
   EXPECT_EQ(deleted.code, 200);
   EXPECT_EQ(deleted.json()["status"], "Success");
   EXPECT_EQ(deleted.json()["details"]["uid"], object["metadata"]["uid"]);
@@ -244,7 +244,7 @@ TEST_F(WriteTest, FinalizersHoldADeletedObjectUntilTheyAreGone) {
                 .code,
             201);
   WatchReader watch(address(), std::string(kConfigMaps) + "?watch=1&resourceVersion=" + Version());
-  const Answer deleted = client_->Delete(At(kConfigMaps, "a"));
+  const HttpAnswer deleted = client_->Delete(At(kConfigMaps, "a"));
   EXPECT_EQ(deleted.code, 200);
   EXPECT_TRUE(deleted.json()["metadata"].contains("deletionTimestamp"));
   EXPECT_EQ(Summary(watch.Next()), "MODIFIED default/a");
@@ -260,7 +260,7 @@ TEST_F(WriteTest, DeletesACollectionBySelector) {
   MakeConfigMap("a", {{"app", "web"}});
   MakeConfigMap("b", {{"app", "web"}});
   MakeConfigMap("c");
-  const Answer deleted = client_->Delete(std::string(kConfigMaps) + "?labelSelector=app%3Dweb");
+  const HttpAnswer deleted = client_->Delete(std::string(kConfigMaps) + "?labelSelector=app%3Dweb");
   EXPECT_EQ(deleted.code, 200);
   EXPECT_EQ(deleted.json()["items"].size(), 2U);
   EXPECT_EQ(simulator_->Count("configmaps"), 1U);

@@ -14,7 +14,7 @@
 namespace larder::testing {
 namespace {
 
-constexpr int kSliceMs = 5;
+constexpr int kServerSliceMs = 5;
 
 int SelectH2(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
              unsigned in_size, void*) {
@@ -102,7 +102,7 @@ struct Http2Connection {
     uint8_t block[16384];
     while (!server->stopping_ && Send()) {
       pollfd waiting_for{socket, POLLIN, 0};
-      if (SSL_pending(tls) == 0 && ::poll(&waiting_for, 1, kSliceMs) == 0) continue;
+      if (SSL_pending(tls) == 0 && ::poll(&waiting_for, 1, kServerSliceMs) == 0) continue;
       const int n = SSL_read(tls, block, sizeof block);
       if (n <= 0) break;
       if (nghttp2_session_mem_recv(session, block, static_cast<size_t>(n)) < 0) break;
@@ -144,7 +144,7 @@ ClientConfig Http2Server::Config() const {
 void Http2Server::Accept() {
   while (!stopping_) {
     pollfd waiting_for{listener_, POLLIN, 0};
-    if (::poll(&waiting_for, 1, kSliceMs) <= 0) continue;
+    if (::poll(&waiting_for, 1, kServerSliceMs) <= 0) continue;
     const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (socket >= 0) serving_.emplace_back([this, socket] { Serve(socket); });
   }

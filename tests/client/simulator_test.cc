@@ -23,8 +23,8 @@ using ::testing::Not;
 using namespace std::chrono_literals;
 
 const Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap", true};
-const Resource kPods{"", "v1", "pods", "Pod", true};
-const Resource kDeployments{"apps", "v1", "deployments", "Deployment", true};
+const Resource kSimulatedPods{"", "v1", "pods", "Pod", true};
+const Resource kSimulatedDeployments{"apps", "v1", "deployments", "Deployment", true};
 const Resource kCrds{"apiextensions.k8s.io", "v1", "customresourcedefinitions",
                      "CustomResourceDefinition", false};
 
@@ -167,11 +167,11 @@ TEST_F(SimulatorTest, ListsInPagesAndBySelector) {
 TEST_F(SimulatorTest, StatusIsWrittenApartFromTheRest) {
   const Json pod = {{"metadata", {{"namespace", "default"}, {"name", "p"}}},
                     {"spec", {{"containers", {{{"name", "c"}, {"image", "i"}}}}}}};
-  const auto created = client_->Create(kPods, pod);
+  const auto created = client_->Create(kSimulatedPods, pod);
   ASSERT_TRUE(created) << created.error().message;
   Json changed = (*created)->ToMutable();
   changed["status"]["phase"] = "Running";
-  const auto updated = client_->UpdateStatus(kPods, changed);
+  const auto updated = client_->UpdateStatus(kSimulatedPods, changed);
   ASSERT_TRUE(updated) << updated.error().message;
   EXPECT_EQ((*updated)->ToMutable()["status"]["phase"], "Running");
 }
@@ -208,7 +208,7 @@ TEST_F(SimulatorTest, DiscoversBuiltInsAndNewCrds) {
   Discovery discovery(*transport_, {.min_refresh_interval = 10s, .clock = &clock});
   const auto deployments = discovery.Resolve("deploy");
   ASSERT_TRUE(deployments) << deployments.error().message;
-  EXPECT_EQ(*deployments, kDeployments);
+  EXPECT_EQ(*deployments, kSimulatedDeployments);
   EXPECT_FALSE(discovery.Resolve("widgets"));
   const Json crd = Json::parse(R"({"apiVersion":"apiextensions.k8s.io/v1",
     "kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},

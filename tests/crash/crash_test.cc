@@ -38,14 +38,14 @@ void ExpectNoViolation(const std::string& arguments) {
 
 // What is chosen is fixed by the seed; how far the process gets before it breaks is not, and need
 // not be: no moment may break a promise. The long counts are ./dev crash's.
-TEST(Crash, KillBreaksNoPromise) { ExpectNoViolation("--mode kill --runs 60 --seed 1"); }
-TEST(Crash, PowerLossBreaksNoPromise) { ExpectNoViolation("--mode power --runs 40 --seed 2"); }
-TEST(Crash, DiskErrorsBreakNoPromise) { ExpectNoViolation("--mode io --runs 30 --seed 3"); }
+TEST(Crash, KillBreaksNoPromise) { ExpectNoViolation("--mode kill --runs 200 --seed 1"); }
+TEST(Crash, PowerLossBreaksNoPromise) { ExpectNoViolation("--mode power --runs 100 --seed 2"); }
+TEST(Crash, DiskErrorsBreakNoPromise) { ExpectNoViolation("--mode io --runs 60 --seed 3"); }
 TEST(Crash, AProcessWhoseDiskFailsForAMomentComesToRest) {
   ExpectNoViolation("--mode io --fail-at-rest --runs 30 --seed 501");
 }
-TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 8 --seed 4"); }
-TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) { ExpectNoViolation("--mode flip --runs 40 --seed 5"); }
+TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 10 --seed 4"); }
+TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) { ExpectNoViolation("--mode flip --runs 100 --seed 5"); }
 
 // A disk that is full in the middle of a line ends the process; the next one's line is whole.
 TEST(Journal, WhatADyingProcessWroteHalfDoesNotSpoilTheNextLine) {

@@ -12,10 +12,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<larder::TypeMeta> kinds = larder::WireSchema::BuiltIn().Kinds();
   const larder::TypeMeta& type = kinds[data[0] % kinds.size()];
   const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
-  std::string json;
+  std::string json, again;
+  larder::KnownJson known;
   const larder::WireMessage& message = *larder::WireSchema::BuiltIn().Find(type);
-  const auto head = larder::WireToJson(message, type, bytes, 100, json);
+  const auto head = larder::WireToJson(message, type, bytes, 100, known, json);
+  const auto second = larder::WireToJson(message, type, bytes, 100, known, again);
+  if (head.has_value() != second.has_value()) std::abort();
   if (!head) return 0;
+  if (*head != *second || json != again) std::abort();
   if (json.front() != '{' || json.back() != '}') std::abort();
   // What JSON inside the messages makes of the whole may be refused, but what the head says holds.
   const auto whole = larder::Object::Parse(json);

@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kFactoryPatience = std::chrono::seconds(30);
 
 class FactoryTest : public InformerTest {
  protected:
@@ -30,7 +30,7 @@ class FactoryTest : public InformerTest {
     options.resource = *LookupResource(resource);
     return options;
   }
-  static Clock::Steady Soon() { return RealClock()->Now() + kPatience; }
+  static Clock::Steady Soon() { return RealClock()->Now() + kFactoryPatience; }
 
   std::unique_ptr<SharedInformerFactory> factory_;
 };
@@ -95,7 +95,7 @@ TEST_F(FactoryTest, IndexesOfWhoAsksLaterSurviveARestart) {
     ASSERT_TRUE(pods) << pods.error().ToString();
     Indexer& indexer = (*pods)->GetIndexer();
     if (start == 0) {
-      ASSERT_TRUE(indexer.WaitUntilReady(kPatience));
+      ASSERT_TRUE(indexer.WaitUntilReady(kFactoryPatience));
     }
     for (const Indexer::BuildProgress& index : indexer.Progress()) {
       EXPECT_TRUE(index.ready) << index.index;

@@ -196,6 +196,73 @@ TEST_F(PendingRowsTest, TheDeleteOfWhatWentThroughMemoryIsKept) {
   EXPECT_TRUE(handler_->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
 }
 
+// A handler that is told of what is stored, while a commit fills its buffer and spills.
+class SpillingCommitTest : public ListenerTest {
+ protected:
+  void SetUp() override {
+    ListenerTest::SetUp();
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Upsert(Pod("first", 1), *indexer_->Prepare(*Pod("first", 1))));
+    ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+  }
+
+  static ObjectPtr Pod(const std::string& name, int version) {
+    return *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{0}","namespace":"x","uid":"{0}","resourceVersion":"{1}"}}}})",
+        name, version));
+  }
+
+  // The handler is busy with what is stored when the commit begins, and done with it when `release`
+  // says so: before the commit is published, or after it.
+  void Run(bool released_before_publish) {
+    HandlerOptions options;
+    options.durable_name = "slow";
+    options.buffer_events = 4;  // what is stored, its end, and two more
+    const auto handler = std::make_shared<RecordingHandler>();
+    Listener listener(indexer_.get(), names_.get(), handler, options, "slow", RealClock());
+    ASSERT_TRUE(listener.Open(/*complete=*/true));
+    handler->Block();
+    listener.Start();
+    while (listener.Stats().buffered < 2) std::this_thread::yield();
+    {
+      const auto writer = indexer_->BeginWrite();
+      const auto stage = [&](const ObjectPtr& old, const ObjectPtr& now) {
+        const ChangeType type = old ? ChangeType::kUpdated : ChangeType::kAdded;
+        ASSERT_TRUE(writer->Upsert(now, *indexer_->Prepare(*now)));
+        ASSERT_TRUE(listener.Stage(*writer, {type, old, now, false, false}));
+      };
+      stage(nullptr, Pod("a", 2));
+      stage(nullptr, Pod("b", 3));
+      stage(nullptr, Pod("c", 4));
+      stage(Pod("a", 2), Pod("a", 5));
+      if (released_before_publish) {
+        handler->Unblock();
+        // Told of it, the thread goes on to the rows, which the commit under way keeps from it.
+        ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/first initial") == 1; }));
+        for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+      }
+      ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+      listener.Publish(/*committed=*/true);
+    }
+    handler->Unblock();
+    ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/c") == 1; }));
+    while (listener.Stats().rows != 0 || listener.Stats().buffered != 0) std::this_thread::yield();
+    EXPECT_TRUE(listener.HasSynced());
+    // The row of "a" was not acknowledged when the update came: it stays an add.
+    EXPECT_EQ(handler->Calls(), (std::vector<std::string>{"add x/first initial", "add x/a",
+                                                          "add x/b", "add x/a", "add x/c"}));
+    EXPECT_EQ(handler->Last("x/a"), "5");
+  }
+};
+
+TEST_F(SpillingCommitTest, WhatItBufferedIsToldBeforeWhatItSpilled) {
+  Run(/*released_before_publish=*/false);
+}
+
+TEST_F(SpillingCommitTest, AlsoWhenTheThreadWaitsForItWithNothingBuffered) {
+  Run(/*released_before_publish=*/true);
+}
+
 TEST_F(ListenerTest, ADurableNameThatCouldNotBeWrittenIsWrittenLater) {
   HandlerOptions options;
   options.durable_name = "audit";

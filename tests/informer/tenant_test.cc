@@ -8,7 +8,7 @@
 namespace larder {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kTenantPatience = std::chrono::seconds(30);
 
 std::set<std::string> KeysOf(const std::vector<ObjectPtr>& objects) {
   std::set<std::string> keys;
@@ -61,7 +61,7 @@ class TenantTest : public InformerTest {
   }
   void StartAll() {
     factory_->Start();
-    const auto synced = factory_->WaitForCacheSync(RealClock()->Now() + kPatience, {});
+    const auto synced = factory_->WaitForCacheSync(RealClock()->Now() + kTenantPatience, {});
     ASSERT_TRUE(synced) << synced.error().ToString();
   }
   // Waits until all informers have everything the simulator did to pods.
@@ -72,8 +72,8 @@ class TenantTest : public InformerTest {
     }
     for (const auto& part : informer.parts()) {
       if (!part.informer->options().ns.empty()) continue;
-      ASSERT_TRUE(
-          part.informer->WaitUntil(std::to_string(newest), RealClock()->Now() + kPatience, {}));
+      ASSERT_TRUE(part.informer->WaitUntil(std::to_string(newest),
+                                           RealClock()->Now() + kTenantPatience, {}));
     }
   }
 
@@ -215,7 +215,7 @@ TEST_P(TenantSeesTest, QueueGetsItemsOfItsOwnObjectsOnly) {
   Put("y", "last", "red", "n1");
   std::set<std::string> items;
   while (items.count("y/last") == 0 || items.size() < 3) {
-    const auto item = (*queue)->Get({}, kPatience);
+    const auto item = (*queue)->Get({}, kTenantPatience);
     ASSERT_TRUE(item);
     items.insert(*item);
     (*queue)->Done(*item);

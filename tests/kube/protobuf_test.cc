@@ -52,8 +52,9 @@ std::vector<std::string> AsJson(const TypeMeta& type, const std::string& body) {
 std::vector<std::string> Converted(const TypeMeta& type, const WireMessage& wire,
                                    const std::string& body) {
   std::vector<std::string> objects;
+  KnownJson known;
   for (const std::string& item : Items(ProtoListSplitter(1 << 24), body)) {
-    const auto done = WireToJson(wire, type, item, 1000, objects.emplace_back());
+    const auto done = WireToJson(wire, type, item, 1000, known, objects.emplace_back());
     EXPECT_TRUE(done) << done.error().ToString();
   }
   std::sort(objects.begin(), objects.end());

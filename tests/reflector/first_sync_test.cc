@@ -11,9 +11,6 @@ using testing::IsEmpty;
 
 using FirstSyncTest = ReflectorTest;
 
-const TestPod kA{.name = "a", .version = "5"};
-const TestPod kB{.name = "b", .version = "7"};
-
 TEST_F(FirstSyncTest, ListsThenWatchesFromTheListsVersion) {
   server.Push(Answer::Json(PodListJson("9", {kA, kB})).InBitsOf(7));
   server.Push(Answer::Watch({}));

@@ -13,8 +13,6 @@ using testing::Not;
 
 using ProtobufTest = ReflectorTest;
 
-const TestPod kA{.name = "a", .version = "5"};
-const TestPod kB{.name = "b", .version = "7"};
 constexpr const char* kAny = "application/vnd.kubernetes.protobuf,application/json";
 constexpr const char* kJson = "application/json";
 

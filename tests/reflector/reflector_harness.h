@@ -15,6 +15,9 @@
 
 namespace larder {
 
+inline const TestPod kA{.name = "a", .version = "5"};
+inline const TestPod kB{.name = "b", .version = "7"};
+
 class ReflectorTest : public testing::Test {
  protected:
   ReflectorTest() : server(&clock, &stop) {

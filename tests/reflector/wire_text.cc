@@ -89,7 +89,8 @@ std::string ListMeta(std::string_view version, std::string_view continue_token) 
   return Field(1, Field(1, "") + Field(2, version) + Field(3, continue_token));
 }
 
-std::string Answer(std::string_view api_version, std::string_view kind, std::string_view list) {
+std::string ProtobufAnswer(std::string_view api_version, std::string_view kind,
+                           std::string_view list) {
   const std::string type = Field(1, api_version) + Field(2, kind);
   return std::string("k8s\0", 4) + Field(1, type) + Field(2, list) + Field(3, "") + Field(4, "");
 }
@@ -104,7 +105,7 @@ std::string MetadataListProtobuf(std::string_view version, const std::vector<Tes
     list += Field(2, Field(1, MetadataMessage(pod) + Varint(7 << 3) + Varint(300) +
                                   Field(11, Field(1, "app") + Field(2, "web"))));
   }
-  return Answer("meta.k8s.io/v1", "PartialObjectMetadataList", list);
+  return ProtobufAnswer("meta.k8s.io/v1", "PartialObjectMetadataList", list);
 }
 
 std::string PodListProtobuf(std::string_view version, const std::vector<TestPod>& pods,
@@ -113,7 +114,7 @@ std::string PodListProtobuf(std::string_view version, const std::vector<TestPod>
   for (const TestPod& pod : pods) {
     list += Field(2, Field(1, MetadataMessage(pod)) + std::string(more));
   }
-  return Answer("v1", "PodList", list);
+  return ProtobufAnswer("v1", "PodList", list);
 }
 
 }  // namespace larder

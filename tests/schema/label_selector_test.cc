@@ -10,7 +10,7 @@ namespace {
 
 using Labels = std::map<std::string, std::string, std::less<>>;
 
-LabelSelector MustParse(std::string_view text) {
+LabelSelector Selector(std::string_view text) {
   Result<LabelSelector> selector = LabelSelector::Parse(text);
   if (!selector) {
     ADD_FAILURE() << selector.error().message;
@@ -20,7 +20,7 @@ LabelSelector MustParse(std::string_view text) {
 }
 
 bool Matches(std::string_view selector, const Labels& labels) {
-  return MustParse(selector).Matches([&](std::string_view key) -> std::optional<std::string_view> {
+  return Selector(selector).Matches([&](std::string_view key) -> std::optional<std::string_view> {
     const auto found = labels.find(key);
     if (found == labels.end()) return std::nullopt;
     return found->second;
@@ -71,9 +71,9 @@ TEST(LabelSelector, AcceptsTheWholeGrammar) {
       {"A_b.c-9=Z_y.x-0", "A_b.c-9=Z_y.x-0"},
   };
   for (const auto& [text, canonical] : cases) {
-    const LabelSelector selector = MustParse(text);
+    const LabelSelector selector = Selector(text);
     EXPECT_EQ(selector.ToString(), canonical) << text;
-    EXPECT_EQ(MustParse(selector.ToString()).ToString(), canonical) << text;
+    EXPECT_EQ(Selector(selector.ToString()).ToString(), canonical) << text;
   }
 }
 
@@ -200,15 +200,15 @@ TEST(LabelSelector, MatchesAnObjectsLabels) {
   const ObjectPtr pod =
       Object::Parse(R"({"metadata":{"name":"a","labels":{"app":"web","example.com/n":"7"}}})")
           .value();
-  EXPECT_TRUE(MustParse("app=web,example.com/n>6,!canary").Matches(*pod));
-  EXPECT_FALSE(MustParse("app=web,canary").Matches(*pod));
-  EXPECT_TRUE(MustParse("").Matches(*pod));
-  EXPECT_TRUE(MustParse("").Empty());
+  EXPECT_TRUE(Selector("app=web,example.com/n>6,!canary").Matches(*pod));
+  EXPECT_FALSE(Selector("app=web,canary").Matches(*pod));
+  EXPECT_TRUE(Selector("").Matches(*pod));
+  EXPECT_TRUE(Selector("").Empty());
 }
 
 TEST(LabelSelector, EqualSelectorsPrintEqual) {
-  EXPECT_EQ(MustParse("b in (y,x),a!=1,a").ToString(),
-            MustParse("a , a != 1,b in (x , y)").ToString());
+  EXPECT_EQ(Selector("b in (y,x),a!=1,a").ToString(),
+            Selector("a , a != 1,b in (x , y)").ToString());
 }
 
 }  // namespace

@@ -5,24 +5,24 @@
 namespace larder {
 namespace {
 
-constexpr char kPod[] =
+constexpr char kDetailedPod[] =
     R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7",)"
     R"("labels":{"app.kubernetes.io/name":"web"},"managedFields":[{"manager":"x","n":1}]},)"
     R"("spec":{"nodeName":"n1","big":123456789012345678901234567890,"f":1.50,)"
     R"("containers":[{"name":"c","image":"i","env":[]},{"name":"d","image":"j"}]},)"
     R"("sta\u0074us":{"phase":"Running","note":"\u00e9\"x"}})";
 
-ObjectPtr Pod() { return *Object::Parse(kPod); }
+ObjectPtr DetailedPod() { return *Object::Parse(kDetailedPod); }
 
 std::string Text(const Transform& transform) {
-  const auto result = transform.apply(Pod());
+  const auto result = transform.apply(DetailedPod());
   if (!result) return result.error().ToString();
   EXPECT_EQ((*result)->resource_version(), "7");
   return std::string((*result)->json());
 }
 
 TEST(Transform, StripsManagedFieldsAndTouchesNothingElse) {
-  std::string expected = kPod;
+  std::string expected = kDetailedPod;
   const std::string cut = R"(,"managedFields":[{"manager":"x","n":1}])";
   expected.erase(expected.find(cut), cut.size());
   EXPECT_EQ(Text(StripManagedFields()), expected);
@@ -71,7 +71,8 @@ TEST(Transform, AFailureInAChainIsItsFailure) {
   const Transform fails{"fails@1", [](const ObjectPtr&) -> Result<ObjectPtr> {
                           return MakeError(ErrorCode::kInvalidArgument, "no");
                         }};
-  EXPECT_EQ(Text(Chain({StripManagedFields(), fails})), fails.apply(Pod()).error().ToString());
+  EXPECT_EQ(Text(Chain({StripManagedFields(), fails})),
+            fails.apply(DetailedPod()).error().ToString());
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ Result<std::string> Convert(const TypeMeta& type, std::string_view bytes) {
   std::string json;
   const WireMessage* message = WireSchema::BuiltIn().Find(type);
   if (message == nullptr) return MakeError(ErrorCode::kNotFound, "{} is not built in", type.kind);
-  LARDER_ASSIGN_OR_RETURN(const size_t head, WireToJson(*message, type, bytes, 100, json));
+  KnownJson known;
+  LARDER_ASSIGN_OR_RETURN(const size_t head, WireToJson(*message, type, bytes, 100, known, json));
   EXPECT_THAT(json.substr(head, 1), testing::AnyOf(",", "}"));
   return json;
 }
@@ -83,8 +84,9 @@ TEST(WireToJson, TheHeadIsEnoughForAnObject) {
   for (const Sample& sample : Samples()) {
     if (sample.bytes.size() < 300) continue;  // without a name
     std::string json;
+    KnownJson known;
     const WireMessage* message = WireSchema::BuiltIn().Find(sample.type);
-    const auto head = WireToJson(*message, sample.type, sample.bytes, 100, json);
+    const auto head = WireToJson(*message, sample.type, sample.bytes, 100, known, json);
     ASSERT_TRUE(head.has_value());
     const auto whole = Object::Parse(json);
     const auto read = Object::FromHead(json, *head);
@@ -93,6 +95,35 @@ TEST(WireToJson, TheHeadIsEnoughForAnObject) {
     EXPECT_EQ((*read)->envelope_bytes(), (*whole)->envelope_bytes());
     EXPECT_EQ((*read)->json(), (*whole)->json());
   }
+}
+
+// The samples in turn, all with one memory: what one leaves there changes no other.
+TEST(WireToJson, WhatIsKnownAlreadyIsWrittenTheSame) {
+  KnownJson known;
+  std::string json;
+  for (int round = 0; round < 3; ++round) {
+    for (const Sample& sample : Samples()) {
+      for (int twice = 0; twice < 2; ++twice) {
+        const WireMessage* message = WireSchema::BuiltIn().Find(sample.type);
+        ASSERT_TRUE(WireToJson(*message, sample.type, sample.bytes, 100, known, json));
+        ASSERT_EQ(json, *Convert(sample.type, sample.bytes)) << sample.type.kind;
+      }
+    }
+  }
+}
+
+TEST(KnownJson, ForgetsTheOldestAndMindsTheDepth) {
+  KnownJson known;
+  known.Add("{}", 3);
+  EXPECT_TRUE(known.Has("{}", 3));
+  EXPECT_FALSE(known.Has("{}", 4));
+  for (int i = 0; i < 3; ++i) known.Add("[" + std::to_string(i) + "]", 3);
+  EXPECT_TRUE(known.Has("{}", 3));
+  known.Add("[3]", 3);
+  EXPECT_FALSE(known.Has("{}", 3));
+  EXPECT_TRUE(known.Has("[0]", 3));
+  known.Add("{\"long\":\"" + std::string(100'000, 'x') + "\"}", 3);
+  EXPECT_TRUE(known.Has("[0]", 3));
 }
 
 TEST(WireToJson, JsonInsideIsCheckedAndNotTooDeep) {
@@ -128,7 +159,8 @@ message m.Thing
   const std::string bytes = pair("b", "1") + field('\x12', "x") + pair("a", "2") +
                             field('\x12', "y") + field('\x1a', "\x01\x02") + "\x18\x03";
   std::string json;
-  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, 100, json).has_value());
+  KnownJson known;
+  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, 100, known, json).has_value());
   EXPECT_EQ(json, R"({"kind":"Thing","apiVersion":"v1","pairs":{"a":"2","b":"1"},)"
                   R"("words":["x","y"],"numbers":[1,2,3]})");
 }

@@ -12,11 +12,9 @@ namespace larder {
 namespace {
 
 using testing::CodeOf;
+using testing::kNewKey;
+using testing::kOldKey;
 using testing::Must;
-
-constexpr char kOldKey[] =
-    "b2xkIGtleSBvbGQga2V5IG9sZCBrZXkgb2xkIGtleSE=";  // "old key old key ... !"
-constexpr char kNewKey[] = "bmV3IGtleSBuZXcga2V5IG5ldyBrZXkgbmV3IGtleSE=";
 
 class KeyFile {
  public:

@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::CodeOf;
+using testing::kNewKey;
+using testing::kOldKey;
 using testing::Must;
 using testing::SpecOf;
 
-constexpr char kOldKey[] = "b2xkIGtleSBvbGQga2V5IG9sZCBrZXkgb2xkIGtleSE=";
-constexpr char kNewKey[] = "bmV3IGtleSBuZXcga2V5IG5ldyBrZXkgbmV3IGtleSE=";
 constexpr char kCanaryField[] = "canaryFieldName";
 constexpr char kCanaryValue[] = "Y2FuYXJ5LXZhbHVlLWhlcmU=";
 

@@ -32,6 +32,10 @@ class TempDir {
   std::string root_;
 };
 
+// Two keys of a cipher, as a key file has them: "old key old key … !" and "new key … !".
+inline constexpr char kOldKey[] = "b2xkIGtleSBvbGQga2V5IG9sZCBrZXkgb2xkIGtleSE=";
+inline constexpr char kNewKey[] = "bmV3IGtleSBuZXcga2V5IG5ldyBrZXkgbmV3IGtleSE=";
+
 // The value, or a failed test and an end: for what must work before the test begins.
 template <typename T>
 T Must(Result<T> result) {

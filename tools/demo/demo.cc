@@ -76,7 +76,7 @@ class Controller {
     return {};
   }
   // Until everything up to a version is stored, and nothing is pending.
-  Result<void> WaitUntilDone(uint64_t version, Progress& progress) {
+  Result<void> WaitUntilDone(uint64_t version, DemoProgress& progress) {
     for (;;) {
       LARDER_RETURN_IF_ERROR(Next());
       const std::string at = last_.value("version", "");
@@ -101,7 +101,7 @@ class Demo {
   Demo(const DemoOptions& options, const std::stop_token& stop)
       : options_(options), stop_(stop), progress_(!options.json) {}
 
-  Result<Report> Run() {
+  Result<DemoReport> Run() {
     LARDER_RETURN_IF_ERROR(PrepareDirectory());
     progress_.Begin(fmt::format("Starting a simulated cluster of {} pods", options_.objects));
     LARDER_ASSIGN_OR_RETURN(cluster_, Cluster::Start(options_.objects, options_.seed, stop_));
@@ -299,8 +299,8 @@ class Demo {
 
   const DemoOptions options_;
   const std::stop_token stop_;
-  Progress progress_;
-  Report report_;
+  DemoProgress progress_;
+  DemoReport report_;
   std::string store_;
   std::string journal_;
   struct {

@@ -45,7 +45,7 @@ std::string Row(const std::string& name, const std::string& a, const std::string
 
 }  // namespace
 
-std::string Report::ToJson() const {
+std::string DemoReport::ToJson() const {
   Json json = {{"objects", objects},
                {"cold", tools::ToJson(cold)},
                {"resume", tools::ToJson(resume)},
@@ -59,7 +59,7 @@ std::string Report::ToJson() const {
   return json.dump();
 }
 
-std::string Report::ToTable() const {
+std::string DemoReport::ToTable() const {
   std::string out = fmt::format("\n  {} pods\n\n", Thousands(objects));
   out += Row("", "first start", "after kill -9", "after expired history");
   out +=
@@ -86,10 +86,10 @@ std::string Report::ToTable() const {
   return out;
 }
 
-Progress::Progress(bool on) : on_(on), terminal_(on && ::isatty(STDERR_FILENO) == 1) {}
-Progress::~Progress() { End(); }
+DemoProgress::DemoProgress(bool on) : on_(on), terminal_(on && ::isatty(STDERR_FILENO) == 1) {}
+DemoProgress::~DemoProgress() { End(); }
 
-void Progress::Begin(const std::string& what) {
+void DemoProgress::Begin(const std::string& what) {
   End();
   if (!on_) return;
   what_ = what;
@@ -97,11 +97,11 @@ void Progress::Begin(const std::string& what) {
   std::fprintf(stderr, terminal_ ? "  %s …" : "%s\n", what.c_str());
 }
 
-void Progress::Update(const std::string& detail) {
+void DemoProgress::Update(const std::string& detail) {
   if (terminal_ && open_) std::fprintf(stderr, "\r\033[K  %s: %s", what_.c_str(), detail.c_str());
 }
 
-void Progress::End() {
+void DemoProgress::End() {
   if (terminal_ && open_) std::fprintf(stderr, "\r\033[K  %s. Done.\n", what_.c_str());
   open_ = false;
 }

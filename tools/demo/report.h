@@ -16,7 +16,7 @@ struct Phase {
   double rss_mb = 0;
 };
 
-struct Report {
+struct DemoReport {
   uint64_t objects = 0;
   Phase cold, resume, relist;
   uint64_t pending_at_kill = 0, pending_resumed = 0;
@@ -30,10 +30,10 @@ struct Report {
 };
 
 // Says on stderr what is going on: a line that is rewritten on a terminal, plain lines elsewhere.
-class Progress {
+class DemoProgress {
  public:
-  explicit Progress(bool on);
-  ~Progress();
+  explicit DemoProgress(bool on);
+  ~DemoProgress();
   void Begin(const std::string& what);
   // Only on a terminal.
   void Update(const std::string& detail);

@@ -15,7 +15,7 @@ using tuning::MeasureInfo;
 using tuning::Recommendation;
 using tuning::SearchOutcome;
 
-constexpr const char* kStyle =
+constexpr const char* kTuneStyle =
     ":root{color-scheme:light dark;--text:#1c2430;--dim:#5a6675;--line:#d5dbe4;--back:#ffffff;"
     "--card:#f5f7fa;--other:#8b97a8;--current:#c8501e;--rocks:#7a4fb0;--best:#1f7a4d}"
     "@media(prefers-color-scheme:dark){:root{--text:#e4e8ee;--dim:#9ba7b6;--line:#38424f;"
@@ -192,7 +192,7 @@ std::string RenderTuneHtml(const SearchOutcome& outcome,
       "{0}</title><style>{1}</style></head><body>\n"
       "<h1>larder tune: {0}</h1>\n<p class='dim'>{2} candidates, {3} of them in the last round; "
       "memory limit {4} MiB. Less is better in every figure.</p>\n<h2>Recommendations</h2>\n",
-      EscapeHtml(outcome.header.workload), kStyle, outcome.measured.size(),
+      EscapeHtml(outcome.header.workload), kTuneStyle, outcome.measured.size(),
       outcome.Finalists().size(), outcome.header.memory_limit >> 20);
   for (const Recommendation& entry : recommendations) out += Advice(entry);
   out +=

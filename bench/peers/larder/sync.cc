@@ -78,6 +78,7 @@ struct Process {
     durable.durable_name = "bench";
     registration = OrDie(pods->AddEventHandler(handler, durable));
     pods->Start();
+    OrDie(pods->WaitForSync(Clock::Steady::max(), {}));
     while (!pods->HasSynced() || !registration->HasSynced() || !handler->SawUntil() ||
            handler->handled() < arguments.handled) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
