@@ -136,7 +136,8 @@ TEST(InflaterTest, NoFlippedBitOfDataOrChecksumGoesUnnoticed) {
       if (!out) {
         EXPECT_EQ(out.error().code, ErrorCode::kProtocol);
       } else if (inflater.AtMemberEnd()) {
-        EXPECT_EQ(*out, text) << "byte " << at << " bit " << bit;  // a bit between data and checksum
+        EXPECT_EQ(*out, text) << "byte " << at << " bit "
+                              << bit;  // a bit between data and checksum
       }
     }
   }
