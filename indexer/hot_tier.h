@@ -86,7 +86,9 @@ class HotTier {
     uint64_t expired LARDER_GUARDED_BY(mutex) = 0;
   };
 
-  Shard& ShardOf(const HotName& name) const { return shards_[name.hash >> 32 & (shard_count_ - 1)]; }
+  Shard& ShardOf(const HotName& name) const {
+    return shards_[name.hash >> 32 & (shard_count_ - 1)];
+  }
   void Insert(Shard& shard, const HotName& name, ObjectPtr object, uint64_t sequence)
       LARDER_REQUIRES(shard.mutex);
   void Erase(Shard& shard, HotEntry* entry) LARDER_REQUIRES(shard.mutex);

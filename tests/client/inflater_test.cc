@@ -6,30 +6,13 @@
 
 #include <random>
 
+#include "tests/client/hostile_util.h"
+
 namespace larder {
 namespace {
 
-using testing::HasSubstr;
-
-// A member of a gzip body, made by zlib; `name` stands in its header.
-std::string Gzip(const std::string& text, const char* name = nullptr) {
-  z_stream stream{};
-  deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  gz_header header{};
-  if (name != nullptr) {
-    header.name = reinterpret_cast<Bytef*>(const_cast<char*>(name));
-    deflateSetHeader(&stream, &header);
-  }
-  std::string out(deflateBound(&stream, text.size()) + 256, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(out.size() - stream.avail_out);
-  deflateEnd(&stream);
-  return out;
-}
+using ::larder::testing::Gzip;
+using ::testing::HasSubstr;
 
 // Text that compresses as documents do: words that come again at all distances.
 std::string Words(size_t bytes, uint32_t seed) {
@@ -136,7 +119,8 @@ TEST(InflaterTest, NoFlippedBitOfDataOrChecksumGoesUnnoticed) {
       if (!out) {
         EXPECT_EQ(out.error().code, ErrorCode::kProtocol);
       } else if (inflater.AtMemberEnd()) {
-        EXPECT_EQ(*out, text) << "byte " << at << " bit " << bit;  // a bit between data and checksum
+        EXPECT_EQ(*out, text) << "byte " << at << " bit "
+                              << bit;  // a bit between data and checksum
       }
     }
   }

@@ -2,51 +2,25 @@
 // when asked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include "client/transport.h"
+#include "tests/client/hostile_util.h"
 #include "tests/client/test_server.h"
 #include "tests/client/test_util.h"
 
 namespace larder {
 namespace {
 
+using ::larder::testing::Gzip;
+using ::larder::testing::kSanitizerSlack;
+using ::larder::testing::ResidentBytes;
 using ::larder::testing::TestServer;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
-
-std::string Gzip(std::string_view text) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-// Sanitizers keep memory of their own beside ours.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr size_t kSanitizerSlack = size_t{512} << 20;
-#else
-constexpr size_t kSanitizerSlack = 0;
-#endif
-
-size_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  size_t total = 0;
-  size_t resident = 0;
-  statm >> total >> resident;
-  return resident * 4096;
-}
 
 class HostileTest : public ::testing::Test {
  protected:

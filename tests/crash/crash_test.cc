@@ -45,7 +45,9 @@ TEST(Crash, AProcessWhoseDiskFailsForAMomentComesToRest) {
   ExpectNoViolation("--mode io --fail-at-rest --runs 30 --seed 501");
 }
 TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 10 --seed 4"); }
-TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) { ExpectNoViolation("--mode flip --runs 100 --seed 5"); }
+TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) {
+  ExpectNoViolation("--mode flip --runs 100 --seed 5");
+}
 
 // A disk that is full in the middle of a line ends the process; the next one's line is whole.
 TEST(Journal, WhatADyingProcessWroteHalfDoesNotSpoilTheNextLine) {

@@ -11,8 +11,8 @@ namespace larder {
 namespace {
 
 ObjectPtr Pod(const std::string& name) {
-  return *Object::Parse(
-      fmt::format(R"({{"metadata":{{"name":"{}","namespace":"x"}}}})", name), {"v1", "Pod"});
+  return *Object::Parse(fmt::format(R"({{"metadata":{{"name":"{}","namespace":"x"}}}})", name),
+                        {"v1", "Pod"});
 }
 
 // Names are few and entries come and go, so that slots are found taken, left and taken again.

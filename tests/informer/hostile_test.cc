@@ -2,10 +2,10 @@
 // reported, the stored cursor stays, memory is bounded, Stop is prompt, and once the server behaves
 // the next process is whole again. (Each part by itself: tests/client and tests/reflector.)
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <fstream>
 
+#include "tests/client/hostile_util.h"
 #include "tests/informer/fixture.h"
 
 namespace larder {
@@ -13,35 +13,10 @@ namespace {
 
 using apiserver::Fault;
 using apiserver::FaultType;
+using ::larder::testing::Gzip;
+using ::larder::testing::kSanitizerSlack;
+using ::larder::testing::ResidentBytes;
 using namespace std::chrono_literals;
-
-std::string Gzip(std::string_view text) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-// Sanitizers keep memory of their own beside ours.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr size_t kSanitizerSlack = size_t{512} << 20;
-#else
-constexpr size_t kSanitizerSlack = 0;
-#endif
-
-size_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  size_t total = 0, resident = 0;
-  statm >> total >> resident;
-  return resident * 4096;
-}
 
 struct Hostility {
   const char* name;

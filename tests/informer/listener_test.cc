@@ -238,7 +238,8 @@ class SpillingCommitTest : public ListenerTest {
       if (released_before_publish) {
         handler->Unblock();
         // Told of it, the thread goes on to the rows, which the commit under way keeps from it.
-        ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/first initial") == 1; }));
+        ASSERT_TRUE(
+            handler->WaitFor([](const auto& h) { return h.Count("add x/first initial") == 1; }));
         for (int i = 0; i < 2000; ++i) std::this_thread::yield();
       }
       ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
