@@ -63,6 +63,7 @@ def sync(server, peer, *more):
     limit = command[0] == "curl"
     if not limit:
         command += [*option(command, "hold", HOLD), *more]
+    server.settle()
     run = Run(server, command, peer.environment)
     figures = run.line()
     if not limit:
@@ -161,6 +162,7 @@ def ten(server, peer, state):
         folders = [tempfile.mkdtemp(prefix="larder-peers-", dir=BUILT) for _ in range(10)]
         for folder in folders:
             shutil.copytree(source, f"{folder}/store")
+    server.settle()
     server_cpu, runs = server.cpu(), []
     for number in range(10):
         more = ["--store", f"{folders[number]}/store"] if folders else []

@@ -28,6 +28,15 @@ class Server:
     def cpu(self):
         return sum(cpu_of(pid) for pid in self.pids())
 
+    def settle(self):
+        """Waits until it has done what was asked of it before, so that this is not counted as the next client's."""
+        patience = time.monotonic() + 30
+        while time.monotonic() < patience:
+            before = self.cpu()
+            time.sleep(0.5)
+            if self.cpu() - before < 0.025:  # a twentieth of a core
+                return
+
     def write(self, count, mark, rate=0):
         """Patches `count` pods; the last patch carries the mark."""
         command = [LARDER_PEER, "write", "--kubeconfig", self.kubeconfig, "--count", str(count)]

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,6 +98,10 @@ func reads() {
 	indexer := informer.GetIndexer()
 	keys := indexer.ListKeys()
 	sort.Strings(keys)
+	for i := range keys {
+		// Who asks has a key of his own, from a queue or a reference; the map's own string need not be compared.
+		keys[i] = strings.Clone(keys[i])
+	}
 	var nodes, namespaces []string
 	for i, key := range keys {
 		if object, _, _ := indexer.GetByKey(key); i%97 == 0 {
