@@ -100,9 +100,9 @@ Result<ListReader::Entry> ListReader::TakeProtobuf() {
   }
   if (!std::exchange(type_checked_, true)) LARDER_RETURN_IF_ERROR(CheckType());
   LARDER_ASSIGN_OR_RETURN(
-      const size_t head_bytes,
+      const WireHead head,
       WireToJson(*wire_, wanted_, proto_.item(), options_.max_json_depth, known_, converted_));
-  return Entry(ItemText{converted_, head_bytes});
+  return Entry(ItemText{converted_, head});
 }
 
 }  // namespace larder

@@ -34,7 +34,7 @@ class ListReader {
  public:
   struct ItemText {
     std::string_view json;
-    size_t head_bytes = 0;  // of Object::FromHead; 0: this is the server's own text
+    std::optional<WireHead> wire{};  // of what came as protobuf; else this is the server's own text
   };
   // An item's JSON, or what protobuf metadata told of it.
   using Entry = std::variant<ItemText, ItemHead>;

@@ -283,8 +283,8 @@ Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_
 
 Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const TypeMeta& fallback) {
   const Clock::Steady before = clock_->Now();
-  Result<ObjectPtr> object = item.head_bytes != 0 ? Object::FromHead(item.json, item.head_bytes)
-                                                  : Object::Parse(item.json, fallback);
+  Result<ObjectPtr> object = item.wire ? Object::FromWire(item.json, DefaultType(), *item.wire)
+                                       : Object::Parse(item.json, fallback);
   if (!object) {
     object.error().message += NameForLog(item.json);
     return object;

@@ -7,30 +7,22 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "schema/envelope_generated.h"
+#include "schema/envelope_writer.h"
 #include "schema/json_parser.h"
+#include "schema/wire_envelope.h"
 
 namespace larder {
 namespace {
 
 namespace sj = simdjson::ondemand;
-using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
-using StringOffset = Offset<flatbuffers::String>;
 
 std::string_view View(const flatbuffers::String* text) {
   return text ? std::string_view(text->data(), text->size()) : std::string_view();
 }
 
 tl::unexpected<Error> Refuse(std::string_view field, std::string_view what) {
-  return MakeError(ErrorCode::kProtocol, "object refused: {} {}", field, what);
-}
-
-// Names are part of our keys, whose separators are '/' and control characters.
-bool UsableInKey(std::string_view name) {
-  return std::none_of(name.begin(), name.end(), [](char c) {
-    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
+  return EnvelopeWriter::Refuse(field, what);
 }
 
 // "2026-11-15T23:59:04Z", with or without a fraction, to seconds since 1970; 0 where it is not one.
@@ -57,48 +49,56 @@ int64_t ParseTimestamp(std::string_view text) {
          hour * 3600 + minute * 60 + second;
 }
 
-// Reads one document's type and metadata into a FlatBuffer.
-class EnvelopeBuilder {
+// Reads one document's type and metadata into an envelope.
+class EnvelopeReader {
  public:
   // After Read: whether the document brought its own.
   bool has_kind() const { return has_kind_; }
   bool has_api_version() const { return has_api_version_; }
+  // After Read: see Object::Body.
+  size_t body_at() const { return body_at_; }
 
   Result<std::string> Read(std::string_view json, size_t allocated, const TypeMeta& fallback) {
     ParserLease parser(json.size());
-    builder_.Clear();
     sj::document document;
     if (parser->iterate(json.data(), json.size(), allocated).get(document)) {
       return Refuse("document", "is not JSON");
     }
     sj::object object;
     if (document.get_object().get(object)) return Refuse("document", "is not a JSON object");
-    LARDER_RETURN_IF_ERROR(ReadTop(object));
+    LARDER_RETURN_IF_ERROR(ReadTop(object, json.data()));
     const char* rest = nullptr;
     if (!document.current_location().get(rest)) {
       return Refuse("document", "has something behind its end");
     }
-    if (!name_.o) return Refuse("metadata.name", "is missing");
-    return Finish(fallback);
+    if (!has_kind_) envelope_.kind = envelope_.Text(fallback.kind);
+    if (!has_api_version_) envelope_.api_version = envelope_.Text(fallback.api_version);
+    return envelope_.Finish();
   }
 
  private:
-  Result<void> ReadTop(sj::object& object) {
-    for (auto field : object) {
+  Result<void> ReadTop(sj::object& object, const char* begin) {
+    bool only_type = true;         // has stood here so far
+    bool behind_metadata = false;  // this member is the first one
+    for (auto result : object) {
+      sj::field field;
       std::string_view key;
-      sj::value value;
-      if (field.unescaped_key().get(key) || field.value().get(value)) {
-        return Refuse("document", "is not valid JSON");
-      }
+      if (std::move(result).get(field)) return Refuse("document", "is not valid JSON");
+      const char* const name = field.key().raw();
+      if (std::exchange(behind_metadata, false)) body_at_ = static_cast<size_t>(name - begin) - 1;
+      if (field.unescaped_key().get(key)) return Refuse("document", "is not valid JSON");
       if (key == "metadata") {
         sj::object metadata;
-        if (value.get_object().get(metadata)) return Refuse("metadata", "is not an object");
+        if (field.value().get_object().get(metadata)) return Refuse("metadata", "is not an object");
         LARDER_RETURN_IF_ERROR(ReadMetadata(metadata));
+        behind_metadata = std::exchange(only_type, false);
       } else if (key == "kind" || key == "apiVersion") {
         std::string_view text;
-        if (value.get_string().get(text)) return Refuse(key, "is not text");
-        (key == "kind" ? kind_ : api_version_) = Text(text);
+        if (field.value().get_string().get(text)) return Refuse(key, "is not text");
+        (key == "kind" ? envelope_.kind : envelope_.api_version) = envelope_.Text(text);
         (key == "kind" ? has_kind_ : has_api_version_) = true;
+      } else {
+        only_type = false;
       }
     }
     return {};
@@ -120,53 +120,42 @@ class EnvelopeBuilder {
   }
 
   Result<void> ReadMetadataField(std::string_view key, sj::value& value) {
-    if (key == "name" || key == "namespace") return ReadName(key, value);
-    if (key == "labels") return ReadPairs("metadata.labels", value, labels_);
-    if (key == "annotations") return ReadPairs("metadata.annotations", value, annotations_);
+    if (key == "labels") return ReadPairs("metadata.labels", value, envelope_.labels);
+    if (key == "annotations") {
+      return ReadPairs("metadata.annotations", value, envelope_.annotations);
+    }
     if (key == "ownerReferences") return ReadOwners(value);
     if (key == "finalizers") return ReadFinalizers(value);
     if (key == "generation") {
-      if (value.get_int64().get(generation_))
+      if (value.get_int64().get(envelope_.generation)) {
         return Refuse("metadata.generation", "is not an integer");
+      }
       return {};
     }
     std::string_view text;
-    if (key == "creationTimestamp" || key == "deletionTimestamp") {
-      if (value.get_string().get(text)) return Refuse(key, "is not text");
-      (key == "creationTimestamp" ? created_ : deleted_) = ParseTimestamp(text);
-      return {};
-    }
-    StringOffset* slot = key == "uid"               ? &uid_
-                         : key == "resourceVersion" ? &resource_version_
-                         : key == "generateName"    ? &generate_name_
-                                                    : nullptr;
-    if (!slot) return {};
-    if (value.get_string().get(text)) return Refuse(key, "is not text");
-    *slot = Text(text);
+    const bool wanted = key == "name" || key == "namespace" || key == "uid" ||
+                        key == "resourceVersion" || key == "generateName" ||
+                        key == "creationTimestamp" || key == "deletionTimestamp";
+    if (!wanted) return {};
+    if (value.get_string().get(text)) return Refuse(fmt::format("metadata.{}", key), "is not text");
+    if (key == "name") return envelope_.SetName(text);
+    if (key == "namespace") return envelope_.SetNamespace(text);
+    if (key == "uid") envelope_.uid = envelope_.Text(text);
+    if (key == "resourceVersion") envelope_.resource_version = envelope_.Text(text);
+    if (key == "generateName") envelope_.generate_name = envelope_.Text(text);
+    if (key == "creationTimestamp") envelope_.created = ParseTimestamp(text);
+    if (key == "deletionTimestamp") envelope_.deleted = ParseTimestamp(text);
     return {};
   }
 
-  Result<void> ReadName(std::string_view key, sj::value& value) {
-    std::string_view text;
-    const bool is_name = key == "name";
-    const std::string_view field = is_name ? "metadata.name" : "metadata.namespace";
-    if (value.get_string().get(text)) return Refuse(field, "is not text");
-    if (!UsableInKey(text)) return Refuse(field, "has a slash or a control character");
-    if (is_name && text.empty()) return Refuse(field, "is empty");
-    (is_name ? name_ : namespace_) = Text(text);
-    return {};
-  }
-
-  Result<void> ReadPairs(std::string_view field, sj::value& value,
-                         std::vector<Offset<fbs::KeyValue>>& out) {
+  Result<void> ReadPairs(std::string_view field, sj::value& value, EnvelopeWriter::Pairs& out) {
     sj::object pairs;
     if (value.get_object().get(pairs)) return Refuse(field, "is not an object");
     for (auto pair : pairs) {
       std::string_view key, text;
       if (pair.unescaped_key().get(key)) return Refuse(field, "is not valid JSON");
-      const StringOffset key_offset = Text(key);
       if (pair.value().get_string().get(text)) return Refuse(field, "has a value that is not text");
-      out.push_back(fbs::CreateKeyValue(builder_, key_offset, Text(text)));
+      envelope_.Add(out, key, text);
     }
     return {};
   }
@@ -178,7 +167,7 @@ class EnvelopeBuilder {
       sj::object owner;
       if (element.get_object().get(owner))
         return Refuse("metadata.ownerReferences", "has a wrong item");
-      StringOffset api_version, kind, name, uid;
+      EnvelopeWriter::TextOffset api_version, kind, name, uid;
       bool controller = false, block = false;
       for (auto field : owner) {
         std::string_view key, text;
@@ -190,19 +179,18 @@ class EnvelopeBuilder {
           }
           continue;
         }
-        StringOffset* slot = key == "apiVersion" ? &api_version
-                             : key == "kind"     ? &kind
-                             : key == "name"     ? &name
-                             : key == "uid"      ? &uid
-                                                 : nullptr;
+        auto* const slot = key == "apiVersion" ? &api_version
+                           : key == "kind"     ? &kind
+                           : key == "name"     ? &name
+                           : key == "uid"      ? &uid
+                                               : nullptr;
         if (!slot) continue;
         if (field.value().get_string().get(text)) {
           return Refuse("metadata.ownerReferences", "has a field that is not text");
         }
-        *slot = Text(text);
+        *slot = envelope_.Text(text);
       }
-      owners_.push_back(
-          fbs::CreateOwnerReference(builder_, api_version, kind, name, uid, controller, block));
+      envelope_.AddOwner(api_version, kind, name, uid, controller, block);
     }
     return {};
   }
@@ -214,41 +202,19 @@ class EnvelopeBuilder {
       std::string_view text;
       if (element.get_string().get(text))
         return Refuse("metadata.finalizers", "has an item that is not text");
-      finalizers_.push_back(Text(text));
+      envelope_.AddFinalizer(text);
     }
     return {};
   }
 
-  std::string Finish(const TypeMeta& fallback) {
-    if (!has_kind_) kind_ = Text(fallback.kind);
-    if (!has_api_version_) api_version_ = Text(fallback.api_version);
-    const auto labels = labels_.empty() ? 0 : builder_.CreateVector(labels_);
-    const auto annotations = annotations_.empty() ? 0 : builder_.CreateVector(annotations_);
-    const auto owners = owners_.empty() ? 0 : builder_.CreateVector(owners_);
-    const auto finalizers = finalizers_.empty() ? 0 : builder_.CreateVector(finalizers_);
-    fbs::FinishEnvelopeBuffer(
-        builder_, fbs::CreateEnvelope(builder_, api_version_, kind_, namespace_, name_,
-                                      generate_name_, uid_, resource_version_, generation_,
-                                      created_, deleted_, labels, annotations, owners, finalizers));
-    return std::string(reinterpret_cast<const char*>(builder_.GetBufferPointer()),
-                       builder_.GetSize());
-  }
-
-  StringOffset Text(std::string_view text) {
-    return builder_.CreateString(text.data(), text.size());
-  }
-
-  FlatBufferBuilder builder_{2048};
+  EnvelopeWriter envelope_;
   bool has_kind_ = false, has_api_version_ = false;
-  StringOffset api_version_, kind_, namespace_, name_, generate_name_, uid_, resource_version_;
-  int64_t generation_ = 0, created_ = 0, deleted_ = 0;
-  std::vector<Offset<fbs::KeyValue>> labels_, annotations_;
-  std::vector<Offset<fbs::OwnerReference>> owners_;
-  std::vector<StringOffset> finalizers_;
+  size_t body_at_ = 0;
 };
 
 // A list's items come without a type; put it in front, as a GET of the same object would have it.
-void PrependType(std::string& json, const EnvelopeBuilder& envelope, const TypeMeta& fallback) {
+// Returns how many bytes that is.
+size_t PrependType(std::string& json, const EnvelopeReader& envelope, const TypeMeta& fallback) {
   std::string type;
   if (!envelope.has_kind() && !fallback.kind.empty()) {
     type += "\"kind\":" + Json(fallback.kind).dump() + ",";
@@ -257,6 +223,7 @@ void PrependType(std::string& json, const EnvelopeBuilder& envelope, const TypeM
     type += "\"apiVersion\":" + Json(fallback.api_version).dump() + ",";
   }
   if (!type.empty()) json.insert(json.find('{') + 1, type);
+  return type.size();
 }
 
 std::optional<std::string_view> Find(const flatbuffers::Vector<Offset<fbs::KeyValue>>* pairs,
@@ -300,42 +267,39 @@ Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback)
                32);
   text.append(json);
   text.append(kJsonPadding, '\0');
-  EnvelopeBuilder builder;
+  EnvelopeReader reader;
   LARDER_ASSIGN_OR_RETURN(std::string envelope,
-                          builder.Read({text.data(), json.size()}, text.size(), fallback));
+                          reader.Read({text.data(), json.size()}, text.size(), fallback));
   text.resize(json.size());
-  PrependType(text, builder, fallback);
-  return FromParts(std::move(envelope), std::move(text));
+  const size_t prepended = PrependType(text, reader, fallback);
+  const size_t body_at = reader.body_at() == 0 ? 0 : reader.body_at() + prepended;
+  return FromParts(std::move(envelope), std::move(text), body_at);
 }
 
-Result<ObjectPtr> Object::FromHead(std::string_view json, size_t head_bytes) {
-  constexpr std::string_view kEnd = "}}";
-  std::string head;
-  head.reserve(head_bytes + kEnd.size() + kJsonPadding);
-  head.append(json.substr(0, head_bytes));
-  head.append(kEnd);
-  head.append(kJsonPadding, '\0');
-  EnvelopeBuilder builder;
-  LARDER_ASSIGN_OR_RETURN(std::string envelope,
-                          builder.Read({head.data(), head_bytes + kEnd.size()}, head.size(), {}));
+Result<ObjectPtr> Object::FromWire(std::string_view json, const TypeMeta& type,
+                                   const WireHead& head) {
+  Result<std::optional<std::string>> envelope = EnvelopeFromWire(type, head.metadata);
+  if (!envelope) return tl::unexpected(std::move(envelope).error());
+  if (!*envelope) return Parse(json);
   std::string text;
   text.reserve(json.size() + kJsonPadding);
   text.append(json);
-  return FromParts(std::move(envelope), std::move(text));
+  return FromParts(**std::move(envelope), std::move(text), head.body_at);
 }
 
 Result<ObjectPtr> Object::FromJson(const Json& json) {
   return Parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-ObjectPtr Object::FromParts(std::string envelope, std::string json) {
-  return std::make_shared<const Object>(Private{}, std::move(envelope), std::move(json));
+ObjectPtr Object::FromParts(std::string envelope, std::string json, size_t body_at) {
+  return std::make_shared<const Object>(Private{}, std::move(envelope), std::move(json), body_at);
 }
 
-Object::Object(Private, std::string envelope, std::string json)
+Object::Object(Private, std::string envelope, std::string json, size_t body_at)
     : envelope_(std::move(envelope)),
       json_(std::move(json)),
       json_size_(json_.size()),
+      body_at_(body_at),
       root_(fbs::GetEnvelope(envelope_.data())) {
   json_.append(kJsonPadding, '\0');
 }

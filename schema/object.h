@@ -55,6 +55,13 @@ struct TypeMeta {
   std::string kind;         // "Pod"
 };
 
+// Where an object that came as protobuf has its metadata: a view into its message, and the place in
+// its JSON (see Object::Body; 0: there is nothing).
+struct WireHead {
+  std::string_view metadata;
+  size_t body_at = 0;
+};
+
 struct OwnerReference {
   std::string api_version;
   std::string kind;
@@ -73,14 +80,13 @@ class Object {
   // unknown kinds, missing uid or resourceVersion.
   static Result<ObjectPtr> Parse(std::string_view json, const TypeMeta& fallback = {});
   static Result<ObjectPtr> FromJson(const Json& json);
-  // The same for a document that is known to be JSON and whose first `head_bytes` are its type and
-  // the beginning of its metadata, up to a comma or the closing brace, with all that is kept apart
-  // (managedFields are not): only these are read.
-  static Result<ObjectPtr> FromHead(std::string_view json, size_t head_bytes);
+  // The same for a document that WireToJson made: its envelope is read from the message.
+  static Result<ObjectPtr> FromWire(std::string_view json, const TypeMeta& type,
+                                    const WireHead& head);
 
   // Puts together what the store took apart. `envelope` must be a verified Envelope buffer and
-  // `json` the document it was read from.
-  static ObjectPtr FromParts(std::string envelope, std::string json);
+  // `json` the document it was read from. `body_at`: see Body; 0: not known.
+  static ObjectPtr FromParts(std::string envelope, std::string json, size_t body_at = 0);
 
   std::string_view api_version() const;
   std::string_view kind() const;
@@ -103,6 +109,9 @@ class Object {
 
   // The whole document. At least kJsonPadding readable bytes follow it (for simdjson).
   std::string_view json() const { return {json_.data(), json_size_}; }
+  // The members behind the metadata, where only the type stands before it and the place is known:
+  // `"spec":{...}}`. Otherwise empty.
+  std::string_view Body() const { return body_at_ == 0 ? "" : json().substr(body_at_); }
   // The FlatBuffer, for the store.
   std::string_view envelope_bytes() const { return envelope_; }
   const fbs::Envelope& envelope() const { return *root_; }
@@ -117,12 +126,13 @@ class Object {
 
   // Use Parse or FromParts.
   struct Private {};
-  Object(Private, std::string envelope, std::string json);
+  Object(Private, std::string envelope, std::string json, size_t body_at);
 
  private:
   std::string envelope_;
   std::string json_;  // with kJsonPadding zero bytes behind it
   size_t json_size_;
+  size_t body_at_;
   const fbs::Envelope* root_;
 };
 

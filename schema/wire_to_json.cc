@@ -59,13 +59,13 @@ class Converter {
     out_.Text(type.api_version);
     out_.Plain(',');
     if (!Fields(message, bytes, 0)) return false;
+    if (head_.body_at == out_.size()) head_.body_at = 0;  // nothing came
     out_.Close('}');
     out_.Finish();
     return true;
   }
   const Error& error() const { return error_; }
-  // See WireToJson.
-  size_t head_bytes() const { return head_bytes_; }
+  const WireHead& head() const { return head_; }
 
  private:
   bool Message(const WireMessage& message, std::string_view bytes, int depth) {
@@ -80,26 +80,18 @@ class Converter {
 
   bool Fields(const WireMessage& message, std::string_view bytes, int depth) {
     Slots slots;
-    const bool in_head = head_bytes_ == 0;
     uint64_t seen = 0;
     if (!Collect(message, bytes, slots, seen)) return false;
     for (uint64_t left = seen | message.always; left != 0; left &= left - 1) {
       const auto i = static_cast<size_t>(std::countr_zero(left));
       if ((seen >> i & 1) == 0) slots[i] = kAbsent;
       const WireField& field = message.fields[i];
-      if (in_head && depth == 1 && IsManagedFields(message, field)) EndHead();
       if (!Field(field, slots[i], depth)) return false;
-      // The object's first field is its metadata: here stands the brace and the comma behind it.
-      if (in_head && depth == 0 && i == 0 && head_bytes_ == 0) head_bytes_ = out_.size() - 2;
+      // An object's first field is its metadata, and behind it stands a comma.
+      if (depth == 0 && i == 0) head_ = {slots[i].bytes(), out_.size()};
     }
     return true;
   }
-
-  // Half of an object's metadata is about who changed what, and it stands at its end.
-  static bool IsManagedFields(const WireMessage& message, const WireField& field) {
-    return &field == &message.fields.back() && field.key == "\"managedFields\":";
-  }
-  void EndHead() { head_bytes_ = out_.size() - (out_.last() == ',' ? 1 : 0); }
 
   bool Collect(const WireMessage& message, std::string_view bytes, Slots& slots, uint64_t& seen) {
     WireFields wire(bytes);
@@ -340,7 +332,7 @@ class Converter {
   const uint32_t max_depth_;
   KnownJson& known_;
   GoJsonWriter out_;
-  size_t head_bytes_ = 0;
+  WireHead head_;
   Error error_;
 };
 
@@ -363,11 +355,12 @@ void KnownJson::Add(std::string_view json, uint32_t depth) {
   piece.depth = depth;
 }
 
-Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
-                          uint32_t max_depth, KnownJson& known, std::string& out) {
+Result<WireHead> WireToJson(const WireMessage& message, const TypeMeta& type,
+                            std::string_view bytes, uint32_t max_depth, KnownJson& known,
+                            std::string& out) {
   Converter converter(max_depth, known, &out);
   if (!converter.Object(message, type, bytes)) return tl::unexpected(converter.error());
-  return converter.head_bytes();
+  return converter.head();
 }
 
 }  // namespace larder

@@ -7,7 +7,7 @@
 //   std::string json;
 //   KnownJson known;
 //   auto head = WireToJson(*WireSchema::BuiltIn().Find(type), type, bytes, 1000, known, json);
-//   auto object = Object::FromHead(json, *head);
+//   auto object = Object::FromWire(json, type, *head);
 #pragma once
 
 #include <array>
@@ -39,10 +39,10 @@ class KnownJson {
 };
 
 // `out` becomes the object with `type` in front, as a GET would have it; after an error it is
-// of no use. Returns the length of its head: type and metadata up to managedFields, without the
-// comma or the brace behind them. JSON inside the messages may be nested so deep that it is
-// `max_depth` in the whole. `known` is kept from one object to the next.
-Result<size_t> WireToJson(const WireMessage& message, const TypeMeta& type, std::string_view bytes,
-                          uint32_t max_depth, KnownJson& known, std::string& out);
+// of no use. Returns where its metadata is, for Object::FromWire. JSON inside the messages may be
+// nested so deep that it is `max_depth` in the whole. `known` is kept from one object to the next.
+Result<WireHead> WireToJson(const WireMessage& message, const TypeMeta& type,
+                            std::string_view bytes, uint32_t max_depth, KnownJson& known,
+                            std::string& out);
 
 }  // namespace larder

@@ -4,6 +4,8 @@
 #include <xxhash.h>
 // For the trainer with settings: the one without tries many, which takes six times as long.
 #define ZDICT_STATIC_LINKING_ONLY
+// For a dictionary with tables of our own size.
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zdict.h>
 #include <zstd.h>
 
@@ -29,6 +31,22 @@ struct Unpacker {
 
 uint32_t Checksum(std::string_view bytes) {
   return static_cast<uint32_t>(XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+// How to compress with a dictionary of so many bytes. zstd's tables for level 3 are half a
+// megabyte, looked into at random: of a quarter of their size they stay in the cache. And what an
+// object has in common with a dictionary is long, so short matches only cost bytes
+// (docs/decisions/001).
+ZSTD_compressionParameters ParametersOf(int level, size_t dictionary_bytes) {
+  constexpr unsigned kLongTableLog = 14, kShortTableLog = 13, kShortestMatch = 7;
+  constexpr size_t kUsualBytes = size_t{8} << 10;
+  ZSTD_compressionParameters parameters = ZSTD_getCParams(level, kUsualBytes, dictionary_bytes);
+  if (parameters.strategy == ZSTD_dfast) {
+    parameters.hashLog = std::min(parameters.hashLog, kLongTableLog);
+    parameters.chainLog = std::min(parameters.chainLog, kShortTableLog);
+    parameters.minMatch = kShortestMatch;
+  }
+  return parameters;
 }
 
 }  // namespace
@@ -60,7 +78,9 @@ Dictionary::~Dictionary() {
 
 const ZSTD_CDict_s* Dictionary::ForCompression(int level) const {
   std::call_once(compress_once_, [this, level] {
-    compress_.store(ZSTD_createCDict(bytes_.data(), bytes_.size(), level));
+    compress_.store(ZSTD_createCDict_advanced(bytes_.data(), bytes_.size(), ZSTD_dlm_byRef,
+                                              ZSTD_dct_auto, ParametersOf(level, bytes_.size()),
+                                              ZSTD_defaultCMem));
   });
   return compress_.load(std::memory_order_relaxed);
 }

@@ -49,7 +49,7 @@ class Dictionary {
   static Result<std::shared_ptr<const Dictionary>> Parse(DictionaryId id, std::string_view record);
 
   // Made at first use: an old dictionary never compresses again, and the tables for that are the
-  // larger part (0.5 MB). `level` counts at the first use; a store has one for all.
+  // larger part (0.1 MB). `level` counts at the first use; a store has one for all.
   const ZSTD_CDict_s* ForCompression(int level) const;
   const ZSTD_DDict_s* ForDecompression() const;
 

@@ -36,6 +36,33 @@ std::vector<std::string> Raw(const Object& object, std::string_view path) {
   return FieldPath::Parse(path).value().Raw(object);
 }
 
+// Where the metadata's end is known, what stands before it is not looked at; the values are the
+// same.
+TEST(FieldPath, ReadsTheSameWhereverTheMetadataStands) {
+  for (const std::string& json : {
+           std::string(R"({"kind":"Pod","metadata":{"name":"a","x":[{}]},"spec":{"n":"1"},"z":2})"),
+           std::string(R"({"apiVersion":"v1" , "metadata" : {"name":"a"} ,
+                           "spec" : {"n":"1"}, "kind":"Pod", "z":2})"),
+           std::string(R"({"spec":{"n":"1"},"metadata":{"name":"a"},"z":2,"kind":"Pod"})"),
+           std::string(R"({"z":2,"kind":"Pod","spec":{"n":"1"},"metadata":{"name":"a"}})"),
+           std::string(R"({"spec":{"n":"1"},"metadata":{"name":"a"},"spec":{"n":"9"},"z":2})"),
+           std::string(R"({"metadata":{"name":"a"},"spec":{"n":"1"},"spec":{"n":"9"},"z":2})"),
+       }) {
+    SCOPED_TRACE(json);
+    const ObjectPtr object = MustParse(json);
+    EXPECT_THAT(Values(*object, "spec.n"), ElementsAre("1"));
+    EXPECT_THAT(Values(*object, "z"), ElementsAre("2"));
+    EXPECT_THAT(Raw(*object, "spec"), ElementsAre(R"({"n":"1"})"));
+    EXPECT_THAT(Raw(*object, "metadata.name"), ElementsAre("\"a\""));
+    EXPECT_THAT(Values(*object, "missing"), IsEmpty());
+    const std::vector<FieldPath> paths = {FieldPath::Parse("spec.n").value(),
+                                          FieldPath::Parse("metadata.x").value(),
+                                          FieldPath::Parse("z").value()};
+    EXPECT_THAT(FieldPath::ValuesOf(paths, *object),
+                ElementsAre(ElementsAre("1"), IsEmpty(), ElementsAre("2")));
+  }
+}
+
 TEST(FieldPath, ReadsScalarsAsText) {
   const ObjectPtr object = WithSpec(
       R"({"s":"x\"y\u00e9\n","empty":"","i":-12,"big":123456789012345678901234567890,

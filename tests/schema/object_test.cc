@@ -24,6 +24,19 @@ constexpr std::string_view kPod =
   "finalizers":["f1","f2"],"unknown":{"deep":[1,2,{"x":null}]}},
   "spec":{"big":123456789012345678901234567890,"f":1.0}})";
 
+TEST(Object, KnowsWhatStandsBehindItsMetadata) {
+  const auto body = [](std::string_view json) {
+    return std::string(Object::Parse(json, {"v1", "Pod"}).value()->Body());
+  };
+  EXPECT_EQ(body(R"({"metadata":{"name":"a"},"spec":{}})"), R"("spec":{}})");
+  EXPECT_EQ(body(R"({"kind":"Pod", "apiVersion":"v1", "metadata":{"name":"a"} , "spec":{}})"),
+            R"("spec":{}})");
+  EXPECT_EQ(body(R"({"metadata":{"name":"a"}})"), "");
+  EXPECT_EQ(body(R"({"spec":{},"metadata":{"name":"a"},"status":{}})"), "") << "not all of it";
+  EXPECT_EQ(body(R"({"kind":"Pod","metadata":{"name":"a"},"apiVersion":"v1","spec":{}})"),
+            R"("apiVersion":"v1","spec":{}})");
+}
+
 TEST(Object, ReadsMetadata) {
   const ObjectPtr pod = Object::Parse(kPod).value();
   EXPECT_EQ(pod->api_version(), "v1");
