@@ -28,6 +28,7 @@ ASKED = [
     ("burst: events a second", "burst", "events_per_second", None),
     (BURST, "burst", "events_per_second", 2),
     ("get of a hot object", "reads", "get_hot_ns", 1),
+    ("get of a hot object by namespace and name, through the lister", "reads", "lister_get_hot_ns", 1),
     ("get of any object", "reads", "get_any_ns", None),
     ("by index, each object", "reads", "by_index_us_per_object", None),
     ("label selector in a namespace", "reads", "select_in_namespace_ms", None),

@@ -156,17 +156,20 @@ void Reads(const SyncArguments& arguments) {
     return true;
   }));
   // The same pseudo-random walk as in the other peers.
-  const auto gets = [&](size_t distinct, size_t count) {
+  const auto gets = [&](size_t distinct, size_t count, const auto& get) {
     const auto start = SteadyClock::now();
-    for (size_t i = 0; i < count; ++i) {
-      (void)OrDie(indexer.GetByKey(keys[i * 7919 % distinct]));
-    }
+    for (size_t i = 0; i < count; ++i) (void)OrDie(get(keys[i * 7919 % distinct]));
     return SecondsSince(start) * 1e9 / static_cast<double>(count);
   };
-  (void)gets(std::min<size_t>(1000, keys.size()), 10'000);
+  const auto by_key = [&](const ObjectKey& key) { return indexer.GetByKey(key); };
+  const size_t hot = std::min<size_t>(1000, keys.size());
+  (void)gets(hot, 10'000, by_key);
   nlohmann::ordered_json line = {{"peer", "larder"}};
-  line["get_hot_ns"] = gets(std::min<size_t>(1000, keys.size()), 1'000'000);
-  line["get_any_ns"] = gets(keys.size(), 100'000);
+  line["get_hot_ns"] = gets(hot, 1'000'000, by_key);
+  line["get_any_ns"] = gets(keys.size(), 100'000, by_key);
+  (void)gets(hot, 10'000, by_key);
+  line["lister_get_hot_ns"] =
+      gets(hot, 1'000'000, [&](const ObjectKey& key) { return lister.Get(key); });
   size_t found = 0;
   auto start = SteadyClock::now();
   for (size_t i = 0; i < 100; ++i) {

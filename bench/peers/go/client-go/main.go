@@ -135,11 +135,23 @@ func reads() {
 		found += len(objects)
 	}
 	line["by_index_us_per_object"] = time.Since(start).Seconds() * 1e6 / float64(found)
+	lister, selected := listers.NewPodLister(indexer), 0
+	names := make([][2]string, hot)
+	for i := range names {
+		names[i][0], names[i][1], _ = cache.SplitMetaNamespaceKey(keys[i])
+	}
+	start = time.Now()
+	for i := 0; i < 1000000; i++ {
+		name := names[i*7919%hot]
+		if _, err := lister.Pods(name[0]).Get(name[1]); err != nil {
+			report.Fail(err)
+		}
+	}
+	line["lister_get_hot_ns"] = float64(time.Since(start).Nanoseconds()) / 1000000
 	selector, err := labels.Parse("app.kubernetes.io/component=api")
 	if err != nil {
 		report.Fail(err)
 	}
-	lister, selected := listers.NewPodLister(indexer), 0
 	start = time.Now()
 	for _, namespace := range namespaces {
 		pods, err := lister.Pods(namespace).List(selector)
