@@ -25,12 +25,18 @@ struct Heard {
 
 class KubeWatchForm : public KubeTest {
  protected:
-  // All that a watch of so many seconds says.
-  std::vector<Heard> Watch(const std::string& version, Form form, int seconds = 1) {
+  // All that a watch of a second says.
+  std::vector<Heard> Watch(const std::string& version, Form form) {
+    return Hear(MakeRequests().Watch(version, form), form);
+  }
+  std::vector<Heard> Initial(Form form) { return Hear(MakeRequests().WatchList(form), form); }
+  Requests MakeRequests() {
     options_.resource = resource_;
-    options_.watch_timeout_min = options_.watch_timeout_max = std::chrono::seconds(seconds);
-    Requests requests(options_, 1);
-    const auto response = transport_->Do(requests.Watch(version, form), {});
+    options_.watch_timeout_min = options_.watch_timeout_max = std::chrono::seconds(1);
+    return Requests(options_, 1);
+  }
+  std::vector<Heard> Hear(const Request& request, Form form) {
+    const auto response = transport_->Do(request, {});
     EXPECT_TRUE(response) << response.error().ToString();
     if (!response) return {};
     EXPECT_EQ(response->headers.at("content-type"),
@@ -58,8 +64,7 @@ class KubeWatchForm : public KubeTest {
     return list ? list->resource_version : "";
   }
   Error Refused(Form form, const std::string& version, bool exact) {
-    options_.resource = resource_;
-    Request request = Requests(options_, 1).List(version, form);
+    Request request = MakeRequests().List(version, form);
     if (exact) request.query.emplace_back("resourceVersionMatch", "Exact");
     const auto response = transport_->Do(request, {});
     EXPECT_FALSE(response);
@@ -112,14 +117,12 @@ TEST_F(KubeWatchForm, EventsAreTheSameAsInJson) {
                                {{"metadata", {{"labels", {{"l", "v"}}}}}}));
     const auto theirs_now = client_->Get(resource_, {ns_, "one"});
     ASSERT_TRUE(theirs_now);
-    options_.resource = resource_;
-    const auto answer =
-        transport_->Do(Requests(options_, 1).ForObject({ns_, "one"}, Form::kProtobuf), {});
+    const auto answer = transport_->Do(MakeRequests().ForObject({ns_, "one"}, Form::kProtobuf), {});
     ASSERT_TRUE(answer) << answer.error().ToString();
     KnownJson known;
     std::string ours_now;
     ASSERT_TRUE(WireUnknownToJson(*Wire(), Type(), answer->body, 1000, known, ours_now));
-    EXPECT_EQ(ours_now, (*theirs_now)->json());
+    EXPECT_EQ(ours_now + "\n", (*theirs_now)->json());
     ASSERT_TRUE(client_->Delete(resource_, {ns_, "one"}, {.grace_period_seconds = 0}));
 
     const std::vector<Heard> ours = Watch(before, Form::kProtobuf);
@@ -133,25 +136,20 @@ TEST_F(KubeWatchForm, EventsAreTheSameAsInJson) {
   }
 }
 
-TEST_F(KubeWatchForm, BookmarksAreTheSameAsInJson) {
-  const std::string before = Version();
-  Make("one");
-  // A server sends one two seconds before it closes the watch.
-  const auto last = [&](Form form) {
-    const std::vector<Heard> all = Watch(before, form, 5);
-    EXPECT_GE(all.size(), 2U);
-    return all.empty() ? Heard{} : all.back();
-  };
-  Heard ours = last(Form::kProtobuf);
-  Heard theirs = last(Form::kJson);
-  for (Heard* heard : {&ours, &theirs}) {
-    ASSERT_EQ(heard->type, WatchEvent::Type::kBookmark);
-    const auto bookmark = ParseBookmark(heard->object);
-    ASSERT_TRUE(bookmark) << heard->object;
-    EXPECT_GT(CompareResourceVersions(bookmark->resource_version, before).value_or(0), 0);
+TEST_F(KubeWatchForm, InitialEventsAndTheirBookmarkAreTheSameAsInJson) {
+  MakeMany("a", 3);
+  std::vector<Heard> ours = Initial(Form::kProtobuf);
+  std::vector<Heard> theirs = Initial(Form::kJson);
+  for (std::vector<Heard>* heard : {&ours, &theirs}) {
+    ASSERT_GE(heard->size(), 4U);
+    Heard& last = heard->back();
+    ASSERT_EQ(last.type, WatchEvent::Type::kBookmark);
+    const auto bookmark = ParseBookmark(last.object);
+    ASSERT_TRUE(bookmark) << last.object;
+    EXPECT_TRUE(bookmark->initial_events_end);
     // Whatever else was written meanwhile.
-    const size_t at = heard->object.find(bookmark->resource_version);
-    heard->object.replace(at, bookmark->resource_version.size(), "N");
+    const size_t at = last.object.find(bookmark->resource_version);
+    last.object.replace(at, bookmark->resource_version.size(), "N");
   }
   EXPECT_EQ(ours, theirs);
 }

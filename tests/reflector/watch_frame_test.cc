@@ -308,6 +308,9 @@ std::string WithRawJson(std::string_view json) {
 std::string WithoutMagic(const TestPod& pod) { return Frame("ADDED", PodProtobuf(pod).substr(4)); }
 
 const TestPod kAt12{.name = "a", .version = "12"};
+// The message of an object that would do, if it were of the right kind.
+const std::string kMessage =
+    ProtobufField(1, ProtobufField(1, "a") + ProtobufField(3, "x") + ProtobufField(6, "12"));
 
 INSTANTIATE_TEST_SUITE_P(
     Frames, HostileFrameTest,
@@ -333,9 +336,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{
             "TheEventInMagic",
             WithLength(UnknownProtobuf("v1", "WatchEvent", EventFrame("ADDED", kAt12).substr(4)))},
-        std::pair{"AnotherKind", Frame("ADDED", UnknownProtobuf("v1", "Node", ""))},
-        std::pair{"AnotherVersion", Frame("ADDED", UnknownProtobuf("v2", "Pod", ""))},
-        std::pair{"AStatusThatIsAdded", Frame("ADDED", UnknownProtobuf("v1", "Status", ""))},
+        std::pair{"AnotherKind", Frame("ADDED", UnknownProtobuf("v1", "Node", kMessage))},
+        std::pair{"AnotherVersion", Frame("ADDED", UnknownProtobuf("v2", "Pod", kMessage))},
+        std::pair{"AStatusThatIsAdded", Frame("ADDED", UnknownProtobuf("v1", "Status", kMessage))},
         std::pair{"AnErrorThatIsAPod", EventFrame("ERROR", kAt12)},
         std::pair{"ASpecThatIsNone", EventFrame("ADDED", kAt12, ProtobufField(2, "\xff\xff"))},
         std::pair{"NoName", EventFrame("DELETED", {.name = "", .version = "12"})},
