@@ -6,12 +6,14 @@
 #include "client/transport.h"
 #include "schema/json_text.h"
 #include "schema/object.h"
+#include "schema/wire_unknown.h"
 
 namespace larder {
 namespace {
 
 constexpr std::chrono::milliseconds kMaxRetryAfter = std::chrono::minutes(10);
 constexpr size_t kMaxMessageBytes = 2048;
+constexpr uint32_t kMaxDepth = 100;  // of JSON within a Status, which has none
 
 bool HasVersionTooLargeCause(const Json& status) {
   const auto details = status.find("details");
@@ -101,10 +103,25 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+// A server answers with an error in the form that the request asked for. The JSON of a Status in
+// protobuf; nothing where it is something else.
+std::string JsonOfProtobuf(std::string_view body) {
+  const TypeMeta type{"v1", "Status"};
+  KnownJson known;
+  std::string json;
+  const bool read =
+      WireUnknownToJson(*WireSchema::BuiltIn().Find(type), type, body, kMaxDepth, known, json)
+          .has_value();
+  return read ? json : std::string();
+}
+
 }  // namespace
 
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
                         std::string_view body) {
+  if (body.starts_with(kWireMagic)) {
+    return ErrorFromResponse(status, headers, JsonOfProtobuf(body));
+  }
   Json document = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   const bool is_status = document.is_object() && TextAt(document, "kind") == "Status";
   if (!is_status) document = Json::object();

@@ -4,14 +4,13 @@
 
 namespace larder {
 
-Result<BodyForm> CheckAnswer(const BodyStream& stream) {
-  if (stream.status() != 200) {
+Result<BodyForm> CheckAnswer(int status, const std::map<std::string, std::string>& headers) {
+  if (status != 200) {
     return MakeError(ErrorCode::kProtocol, "the server answered with status {}, 200 was expected",
-                     stream.status());
+                     status);
   }
-  const auto found = stream.headers().find("content-type");
-  const std::string_view type =
-      found == stream.headers().end() ? std::string_view() : found->second;
+  const auto found = headers.find("content-type");
+  const std::string_view type = found == headers.end() ? std::string_view() : found->second;
   if (type.empty() || type.starts_with("application/json")) return BodyForm::kJson;
   if (type.starts_with("application/vnd.kubernetes.protobuf")) return BodyForm::kProtobuf;
   return MakeError(ErrorCode::kProtocol,

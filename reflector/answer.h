@@ -1,8 +1,10 @@
-// Is an answer what was asked for? The first look at any list or watch.
+// Is an answer what was asked for? The first look at any list, watch or object.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "base/error.h"
-#include "client/transport.h"
 
 namespace larder {
 
@@ -10,6 +12,6 @@ enum class BodyForm { kJson, kProtobuf };
 
 // kProtocol unless the answer has status 200 and a content type that the API speaks: a proxy's
 // login page must never be taken for an empty list.
-Result<BodyForm> CheckAnswer(const BodyStream& stream);
+Result<BodyForm> CheckAnswer(int status, const std::map<std::string, std::string>& headers);
 
 }  // namespace larder

@@ -20,7 +20,7 @@ Result<std::unique_ptr<ListReader>> ListReader::Open(HttpTransport& transport,
                                                      Recorder& recorder, const WireMessage* wire,
                                                      const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(std::unique_ptr<BodyStream> stream, transport.Open(request, stop));
-  LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(*stream));
+  LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(stream->status(), stream->headers()));
   return std::unique_ptr<ListReader>(new ListReader(std::move(stream), form == BodyForm::kProtobuf,
                                                     options, clock, recorder, wire));
 }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "reflector/answer.h"
 #include "reflector/object_fetcher.h"
+#include "schema/wire_unknown.h"
 
 namespace larder {
 namespace {
@@ -78,20 +80,15 @@ Result<ListRequester::Outcome> ListRequester::InReadableForm(Read read, const Jo
   protobuf_unreadable_ = false;
   Result<Outcome> outcome = (this->*read)(job, stop);
   if (outcome || !protobuf_unreadable_) return outcome;
-  spdlog::warn("{}: the server's protobuf cannot be read ({}), asking for JSON from now on",
-               options_.name, outcome.error().ToString());
-  wire_ = nullptr;
+  wire_.GiveUp(outcome.error());
   return (this->*read)(job, stop);
-}
-
-Requests::Form ListRequester::ListForm() const {
-  return wire_ != nullptr ? Requests::Form::kProtobuf : Requests::Form::kJson;
 }
 
 Result<ListRequester::Outcome> ListRequester::ReadFull(const Job& job,
                                                        const std::stop_token& stop) {
+  const WireMessage* const wire = wire_.message();
   LARDER_ASSIGN_OR_RETURN(const auto reader,
-                          Open(requests_.List(job.version, ListForm()), wire_, stop));
+                          Open(requests_.List(job.version, Requests::FormFor(wire)), wire, stop));
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
   LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
   return Finish(job, reader->head());
@@ -99,6 +96,8 @@ Result<ListRequester::Outcome> ListRequester::ReadFull(const Job& job,
 
 Result<ListRequester::Outcome> ListRequester::ReadPages(const Job& job,
                                                         const std::stop_token& stop) {
+  const WireMessage* const wire = wire_.message();
+  const Requests::Form form = Requests::FormFor(wire);
   ListHead first;
   std::string token;
   bool begun = false;
@@ -107,7 +106,7 @@ Result<ListRequester::Outcome> ListRequester::ReadPages(const Job& job,
     // does not belong to the pages before: a cache must not use that, so the list is begun again by
     // the caller.
     LARDER_ASSIGN_OR_RETURN(const auto reader,
-                            Open(requests_.Page(job.version, token, ListForm()), wire_, stop));
+                            Open(requests_.Page(job.version, token, form), wire, stop));
     if (!std::exchange(begun, true)) LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
     LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
     if (token.empty()) first = reader->head();
@@ -150,15 +149,15 @@ Result<std::unique_ptr<ListReader>> ListRequester::Open(const Request& request,
   in_body_ = false;
   auto reader = ListReader::Open(transport_, request, options_, clock_, recorder_, wire, stop);
   in_body_ = reader.has_value();
+  protobuf_unreadable_ =
+      !reader && wire != nullptr && reader.error().code == ErrorCode::kUnsupported;
   return reader;
 }
 
 Result<void> ListRequester::ReadItems(ListReader& reader, const std::stop_token& stop) {
   Result<void> read = ReadEach(reader, stop);
-  if (!read && reader.protobuf() && wire_ != nullptr) {
-    const ErrorCode code = read.error().code;
-    protobuf_unreadable_ = code == ErrorCode::kUnsupported || code == ErrorCode::kProtocol;
-  }
+  protobuf_unreadable_ = !read && reader.protobuf() && wire_.message() != nullptr &&
+                         WireChoice::Unreadable(read.error());
   return read;
 }
 
@@ -260,23 +259,75 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
 }
 
 Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_token& stop) {
-  Result<Response> response = transport_.Do(requests_.ForObject(key), stop);
+  bool unreadable = false;
+  const WireMessage* const wire = wire_.message();
+  Result<ObjectPtr> object = FetchAs(wire, key, unreadable, stop);
+  if (object || !unreadable) return object;
+  wire_.GiveUp(object.error());
+  return FetchAs(nullptr, key, unreadable, stop);
+}
+
+Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const ObjectKey& key,
+                                         bool& unreadable, const std::stop_token& stop) {
+  Result<Response> response =
+      transport_.Do(requests_.ForObject(key, Requests::FormFor(wire)), stop);
   if (!response && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
-  if (!response) return tl::unexpected(std::move(response).error());
-  recorder_.Bytes(response->wire_bytes, response->body.size());
-  ObjectPtr object;
-  if (requests_.ForObjectIsList()) {
-    LARDER_RETURN_IF_ERROR(SplitList(
-        response->body, options_, [&](std::string_view json, const ListHead& head) -> Result<void> {
-          LARDER_ASSIGN_OR_RETURN(object, Parse({json}, head.ItemType(DefaultType())));
-          return {};
-        }));
-  } else {
-    LARDER_ASSIGN_OR_RETURN(object, Parse({response->body}, DefaultType()));
+  if (!response) {
+    unreadable = wire != nullptr && response.error().code == ErrorCode::kUnsupported;
+    return tl::unexpected(std::move(response).error());
   }
-  if (object && object->key() != key) {
-    return MakeError(ErrorCode::kProtocol, "asked for {}, the server sent {}", key.ToString(),
-                     object->key().ToString());
+  recorder_.Bytes(response->wire_bytes, response->body.size());
+  LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(response->status, response->headers));
+  const bool protobuf = form == BodyForm::kProtobuf;
+  if (protobuf && wire == nullptr) {
+    return MakeError(ErrorCode::kProtocol, "the server answered with protobuf, JSON was asked for");
+  }
+  Result<ObjectPtr> object =
+      protobuf ? ReadProtobuf(response->body, *wire) : ReadJson(response->body);
+  if (object && *object && (*object)->key() != key) {
+    object = MakeError(ErrorCode::kProtocol, "asked for {}, the server sent {}", key.ToString(),
+                       (*object)->key().ToString());
+  }
+  unreadable = !object && protobuf && WireChoice::Unreadable(object.error());
+  return object;
+}
+
+Result<ObjectPtr> ListRequester::ReadJson(std::string_view body) {
+  if (!requests_.ForObjectIsList()) return Parse({body}, DefaultType());
+  ObjectPtr object;
+  LARDER_RETURN_IF_ERROR(
+      SplitList(body, options_, [&](std::string_view json, const ListHead& head) -> Result<void> {
+        LARDER_ASSIGN_OR_RETURN(object, Parse({json}, head.ItemType(DefaultType())));
+        return {};
+      }));
+  return object;
+}
+
+Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireMessage& wire) {
+  const TypeMeta type = DefaultType();
+  KnownJson known;
+  std::string json;
+  if (!requests_.ForObjectIsList()) {
+    LARDER_ASSIGN_OR_RETURN(
+        const WireHead head,
+        WireUnknownToJson(wire, type, body, options_.max_json_depth, known, json));
+    return Parse({json, head}, type);
+  }
+  ObjectPtr object;
+  ProtoListSplitter splitter(options_.max_event_bytes);
+  splitter.Feed(body);
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(const ListSplitter::Step step, splitter.Next());
+    if (step != ListSplitter::Step::kItem) break;
+    LARDER_ASSIGN_OR_RETURN(const WireHead head, WireToJson(wire, type, splitter.item(),
+                                                            options_.max_json_depth, known, json));
+    LARDER_ASSIGN_OR_RETURN(object, Parse({json, head}, type));
+  }
+  LARDER_RETURN_IF_ERROR(splitter.Finish());
+  const TypeMeta sent = splitter.head().ItemType({});
+  if (sent.kind != type.kind || sent.api_version != type.api_version) {
+    return MakeError(ErrorCode::kProtocol, "the server sent a list of another kind than {}",
+                     type.kind);
   }
   return object;
 }

@@ -25,7 +25,7 @@
 #include "reflector/requests.h"
 #include "reflector/shard_selector.h"
 #include "reflector/target.h"
-#include "schema/wire_schema.h"
+#include "reflector/wire_choice.h"
 
 namespace larder {
 
@@ -51,7 +51,7 @@ class ListRequester {
 
   ListRequester(const ReflectorOptions& options, Clock* clock, HttpTransport* transport,
                 Target* target, Recorder* recorder, const Requests* requests,
-                const ShardSelector* shard)
+                const ShardSelector* shard, WireChoice* wire)
       : options_(options),
         clock_(clock),
         transport_(*transport),
@@ -59,9 +59,7 @@ class ListRequester {
         recorder_(*recorder),
         requests_(*requests),
         shard_(*shard),
-        wire_(options.protobuf_lists && !options.metadata_only
-                  ? WireSchema::BuiltIn().Find(DefaultType())
-                  : nullptr) {}
+        wire_(*wire) {}
 
   Result<Outcome> Full(const Job& job, const std::stop_token& stop);
   Result<Outcome> Paged(const Job& job, const std::stop_token& stop);
@@ -88,7 +86,6 @@ class ListRequester {
   Result<Outcome> InReadableForm(Read read, const Job& job, const std::stop_token& stop);
   Result<Outcome> ReadFull(const Job& job, const std::stop_token& stop);
   Result<Outcome> ReadPages(const Job& job, const std::stop_token& stop);
-  Requests::Form ListForm() const;
   Result<std::unique_ptr<ListReader>> Open(const Request& request, const WireMessage* wire,
                                            const std::stop_token& stop);
   Result<void> ReadItems(ListReader& reader, const std::stop_token& stop);
@@ -99,6 +96,11 @@ class ListRequester {
   // False: it would take too long.
   Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
   Result<ObjectPtr> FetchOne(const ObjectKey& key, const std::stop_token& stop);
+  // `unreadable`: it failed, and may not as JSON.
+  Result<ObjectPtr> FetchAs(const WireMessage* wire, const ObjectKey& key, bool& unreadable,
+                            const std::stop_token& stop);
+  Result<ObjectPtr> ReadJson(std::string_view body);
+  Result<ObjectPtr> ReadProtobuf(std::string_view body, const WireMessage& wire);
   Result<Outcome> Finish(const Job& job, const ListHead& head);
   void NoteShard(const ListHead& head);
 
@@ -110,7 +112,7 @@ class ListRequester {
   const Requests& requests_;
   const ShardSelector& shard_;
   bool in_body_ = false;
-  const WireMessage* wire_;           // null: lists are JSON
+  WireChoice& wire_;
   bool protobuf_unreadable_ = false;  // said by the list that was read last
 };
 

@@ -147,8 +147,10 @@ ReflectorMachine::State ReflectorMachine::ListFailed(const Error& error, State a
 }
 
 ReflectorMachine::State ReflectorMachine::StreamList() {
+  const WireMessage* const wire = wire_.message();
   Result<std::unique_ptr<WatchStream>> stream =
-      WatchStream::Open(transport_, requests_.WatchList(), options_, clock_, recorder_, token_);
+      WatchStream::Open(transport_, requests_.WatchList(Requests::FormFor(wire)), options_, clock_,
+                        recorder_, wire, token_);
   if (!stream) return ListFailed(stream.error(), State::kStreamingList);
   stream_ = *std::move(stream);
   recorder_.WatchOpened();
@@ -222,7 +224,8 @@ Result<void> ReflectorMachine::TakeInitialEvent(const WatchEvent& event) {
     default:
       break;
   }
-  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse({event.object}, lister_.DefaultType()));
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object,
+                          lister_.Parse({event.object, event.wire}, lister_.DefaultType()));
   if (!shard_.Matches(object->ns(), object->uid())) return {};
   return target_.ListItem(std::move(object));
 }

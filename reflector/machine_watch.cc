@@ -61,8 +61,10 @@ ReflectorMachine::State ReflectorMachine::Watch() {
 }
 
 Result<void> ReflectorMachine::OpenWatch() {
-  LARDER_ASSIGN_OR_RETURN(stream_, WatchStream::Open(transport_, requests_.Watch(cursor_), options_,
-                                                     clock_, recorder_, token_));
+  const WireMessage* const wire = wire_.message();
+  const Request request = requests_.Watch(cursor_, Requests::FormFor(wire));
+  LARDER_ASSIGN_OR_RETURN(
+      stream_, WatchStream::Open(transport_, request, options_, clock_, recorder_, wire, token_));
   recorder_.WatchOpened();
   accepted_ = false;
   return {};
@@ -125,7 +127,8 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view 
 }
 
 Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
-  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, lister_.Parse({event.object}, lister_.DefaultType()));
+  LARDER_ASSIGN_OR_RETURN(ObjectPtr object,
+                          lister_.Parse({event.object, event.wire}, lister_.DefaultType()));
   const std::string version(object->resource_version());
   // An event that repeats an old version is the target's to judge; here it must not move the cursor
   // back.
@@ -157,9 +160,18 @@ ReflectorMachine::State ReflectorMachine::WatchClosed() {
 }
 
 ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
+  // Without a stream it is the request that was refused: 406.
+  const bool by_protobuf = stream_ ? stream_->protobuf() && WireChoice::Unreadable(error)
+                                   : error.code == ErrorCode::kUnsupported;
   stream_.reset();
   if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
   const std::string_view reason = larder::ToString(error.code);
+  if (by_protobuf && wire_.message() != nullptr) {
+    wire_.GiveUp(error);
+    recorder_.Restart(reason);
+    if (options_.on_error) options_.on_error(error);
+    return State::kWatching;
+  }
   switch (error.code) {
     case ErrorCode::kGone:
       spdlog::info("{}: version {} has expired, relisting", options_.name, cursor_);

@@ -4,17 +4,12 @@
 
 #include "reflector/buffer_limits.h"
 #include "schema/wire_format.h"
+#include "schema/wire_unknown.h"
 
 namespace larder {
 namespace {
 
-constexpr std::string_view kMagic("k8s\0", 4);
-
 // Field numbers, from Kubernetes' generated.proto files.
-constexpr uint32_t kUnknownType = 1;
-constexpr uint32_t kUnknownRaw = 2;
-constexpr uint32_t kTypeVersion = 1;
-constexpr uint32_t kTypeKind = 2;
 constexpr uint32_t kListMeta = 1;
 constexpr uint32_t kListItems = 2;
 constexpr uint32_t kListMetaVersion = 2;
@@ -55,11 +50,10 @@ Result<void> ParseListMeta(std::string_view message, ListHead& head) {
 }
 
 Result<void> ParseType(std::string_view message, ListHead& head) {
-  return ForEachField(message, [&](uint32_t number, std::string_view bytes) -> Result<void> {
-    if (number == kTypeVersion) head.api_version = bytes;
-    if (number == kTypeKind) head.kind = bytes;
-    return {};
-  });
+  LARDER_ASSIGN_OR_RETURN(const WireTypeMeta type, ParseWireTypeMeta(message));
+  head.api_version = type.api_version;
+  head.kind = type.kind;
+  return {};
 }
 
 }  // namespace
@@ -103,8 +97,8 @@ Result<ProtoListSplitter::Step> ProtoListSplitter::Next() {
       const auto byte = static_cast<uint8_t>(rest_.front());
       rest_.remove_prefix(1);
       if (place_ == Place::kMagic) {
-        if (byte != static_cast<uint8_t>(kMagic[magic_seen_])) return Malformed("wrong magic");
-        if (++magic_seen_ == kMagic.size()) place_ = Place::kTag;
+        if (byte != static_cast<uint8_t>(kWireMagic[magic_seen_])) return Malformed("wrong magic");
+        if (++magic_seen_ == kWireMagic.size()) place_ = Place::kTag;
       } else {
         LARDER_RETURN_IF_ERROR(TakeVarintByte(byte));
       }

@@ -16,7 +16,8 @@ ReflectorMachine::ReflectorMachine(ReflectorOptions options, ShardSelector shard
       target_(target),
       recorder_(options_.name, clock_, options_.registry),
       requests_(options_, seed),
-      lister_(options_, clock_, transport, &target_, &recorder_, &requests_, &shard_),
+      wire_(options_),
+      lister_(options_, clock_, transport, &target_, &recorder_, &requests_, &shard_, &wire_),
       backoff_(options_.backoff, seed + 1) {}
 
 ReflectorMachine::Outcome ReflectorMachine::Run(const std::stop_token& stop) {

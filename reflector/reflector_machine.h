@@ -28,6 +28,7 @@
 #include "reflector/shard_selector.h"
 #include "reflector/target.h"
 #include "reflector/watch_stream.h"
+#include "reflector/wire_choice.h"
 
 namespace larder {
 
@@ -114,6 +115,7 @@ class ReflectorMachine {
   GuardedTarget target_;
   Recorder recorder_;
   Requests requests_;
+  WireChoice wire_;
   ListRequester lister_;
   Backoff backoff_;
 

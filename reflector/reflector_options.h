@@ -46,15 +46,15 @@ struct ReflectorOptions {
   // Cheaper for the server, but it may show an older state than one that was seen before.
   bool first_list_from_cache = false;
   size_t page_size = 500;
-  // Lists of built-in kinds are asked for as protobuf: half the server's work of JSON. What reaches
-  // the target is the same JSON. A server whose protobuf holds a field that this build does not
-  // know is asked for JSON from then on.
-  bool protobuf_lists = true;
+  // Lists, watches and single objects of built-in kinds are asked for as protobuf: half the
+  // server's work of JSON. What reaches the target is the same JSON. A server whose protobuf holds
+  // a field that this build does not know is asked for JSON from then on.
+  bool protobuf = true;
   // Shared by reflectors that should not all list at once; null: lists at once. Must outlive them.
   ListGate* list_gate = nullptr;
 
-  // The longest watch line or list item. A larger one is an error, and the cursor does not move
-  // past it.
+  // The longest watch event or list item, as it is sent. A larger one is an error, and the cursor
+  // does not move past it.
   size_t max_event_bytes = size_t{16} << 20;
   // The deepest nesting of JSON. Kubernetes itself stops at 10,000; what reads objects here stops
   // at about a thousand.

@@ -5,6 +5,8 @@ namespace {
 
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
+// Of a watch a server takes it without "stream=watch", too; with it the answer says the same.
+constexpr std::string_view kProtobufWatch = "application/vnd.kubernetes.protobuf;stream=watch";
 constexpr std::string_view kPartial =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 constexpr std::string_view kPartialList =
@@ -30,8 +32,14 @@ void Requests::AddSelectors(Request& request) const {
   add("shardSelector", options_.shard_selector);
 }
 
-std::string Requests::ObjectAccept() const {
+std::string Requests::ObjectAccept(Form form) const {
+  if (form == Form::kProtobuf) return fmt::format("{},{}", kProtobuf, kJson);
   return std::string(options_.metadata_only ? kPartial : kJson);
+}
+
+std::string Requests::WatchAccept(Form form) const {
+  if (form == Form::kProtobuf) return fmt::format("{},{}", kProtobufWatch, kJson);
+  return ObjectAccept(form);
 }
 
 std::string Requests::ListAccept(Form form) const {
@@ -80,9 +88,9 @@ Request Requests::CurrentVersion(const std::optional<ObjectKey>& witness) const 
   return request;
 }
 
-Request Requests::Watch(std::string_view version) {
+Request Requests::Watch(std::string_view version, Form form) {
   Request request = Base();
-  request.accept = ObjectAccept();
+  request.accept = WatchAccept(form);
   request.accept_gzip = false;
   std::uniform_int_distribution<int64_t> draw(options_.watch_timeout_min.count(),
                                               options_.watch_timeout_max.count());
@@ -94,8 +102,8 @@ Request Requests::Watch(std::string_view version) {
   return request;
 }
 
-Request Requests::WatchList() {
-  Request request = Watch(options_.first_list_from_cache ? "0" : "");
+Request Requests::WatchList(Form form) {
+  Request request = Watch(options_.first_list_from_cache ? "0" : "", form);
   request.query.emplace_back("sendInitialEvents", "true");
   request.query.emplace_back("resourceVersionMatch", "NotOlderThan");
   return request;
@@ -105,15 +113,15 @@ bool Requests::ForObjectIsList() const {
   return !options_.label_selector.empty() || !options_.field_selector.empty();
 }
 
-Request Requests::ForObject(const ObjectKey& key) const {
+Request Requests::ForObject(const ObjectKey& key, Form form) const {
   Request request = Base();
   if (!ForObjectIsList()) {
     request.path = options_.resource.Path(key.ns, key.name);
-    request.accept = ObjectAccept();
+    request.accept = ObjectAccept(form);
     return request;
   }
   request = ListOf(key);
-  request.accept = ListAccept(Form::kJson);
+  request.accept = ListAccept(form);
   return request;
 }
 

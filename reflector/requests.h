@@ -17,11 +17,17 @@
 
 namespace larder {
 
+struct WireMessage;
+
 class Requests {
  public:
   Requests(const ReflectorOptions& options, uint64_t seed) : options_(options), random_(seed) {}
 
   enum class Form { kJson, kProtobuf };  // protobuf where the server can, JSON where it cannot
+  // The one that can be read; null: nobody knows what its protobuf looks like.
+  static Form FormFor(const WireMessage* wire) {
+    return wire != nullptr ? Form::kProtobuf : Form::kJson;
+  }
 
   // Everything, in one answer. `version` empty: the newest state; else a state that is not older.
   Request List(std::string_view version, Form form = Form::kJson) const;
@@ -32,12 +38,12 @@ class Requests {
   Request ListMetadata(std::string_view version) const;
   // The collection's current version: one object at most, the one of this key if there is one.
   Request CurrentVersion(const std::optional<ObjectKey>& witness) const;
-  Request Watch(std::string_view version);
+  Request Watch(std::string_view version, Form form = Form::kJson);
   // A watch that begins with the whole collection as ADDED events.
-  Request WatchList();
+  Request WatchList(Form form = Form::kJson);
   // One object. With a selector it is a list of at most one, so that the server decides whether it
   // still belongs.
-  Request ForObject(const ObjectKey& key) const;
+  Request ForObject(const ObjectKey& key, Form form = Form::kJson) const;
   bool ForObjectIsList() const;
   // The namespace whose UID names the cluster.
   Request KubeSystem() const;
@@ -47,7 +53,8 @@ class Requests {
   void AddSelectors(Request& request) const;
   // A list of the object of this key, if it belongs to the collection.
   Request ListOf(const ObjectKey& key) const;
-  std::string ObjectAccept() const;
+  std::string ObjectAccept(Form form) const;
+  std::string WatchAccept(Form form) const;
   std::string ListAccept(Form form) const;
 
   const ReflectorOptions& options_;

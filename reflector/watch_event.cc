@@ -3,11 +3,14 @@
 #include <simdjson.h>
 
 #include <array>
+#include <optional>
 
 #include "client/transport.h"
 #include "reflector/buffer_limits.h"
 #include "schema/json_parser.h"
 #include "schema/json_span.h"
+#include "schema/wire_format.h"
+#include "schema/wire_unknown.h"
 
 namespace larder {
 namespace {
@@ -16,8 +19,8 @@ namespace sj = simdjson::ondemand;
 
 constexpr std::array<std::string_view, kWatchEventTypes> kNames = {"ADDED", "MODIFIED", "DELETED",
                                                                    "BOOKMARK", "ERROR"};
-// How much of a line that nobody understands goes into a message: its type, nothing of the object's
-// content.
+// How much of an event that nobody understands goes into a message: its type, nothing of the
+// object's content.
 constexpr size_t kShownBytes = 40;
 
 tl::unexpected<Error> Refuse(std::string_view what, std::string_view line) {
@@ -27,6 +30,19 @@ tl::unexpected<Error> Refuse(std::string_view what, std::string_view line) {
   return MakeError(ErrorCode::kProtocol, "watch event refused: {} (it begins with '{}')", what,
                    shown);
 }
+
+std::optional<WatchEvent::Type> TypeNamed(std::string_view name) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<WatchEvent::Type>(i);
+  }
+  return std::nullopt;
+}
+
+// The fields of metav1.WatchEvent and of the RawExtension in it. Unlike the object inside, the
+// event has neither magic nor type.
+constexpr uint32_t kEventType = 1;
+constexpr uint32_t kEventObject = 2;
+constexpr uint32_t kExtensionRaw = 1;
 
 }  // namespace
 
@@ -64,13 +80,38 @@ Result<WatchEvent> WatchLineParser::Parse(std::string_view line) {
     }
   }
   if (event.object.empty()) return Refuse("it has no object", line);
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == type) {
-      event.type = static_cast<WatchEvent::Type>(i);
-      return event;
-    }
+  const std::optional<WatchEvent::Type> named = TypeNamed(type);
+  if (!named) return Refuse("its type is not known", line);
+  event.type = *named;
+  return event;
+}
+
+Result<WatchEvent> WatchFrameParser::Parse(std::string_view frame) {
+  if (json_.capacity() > kKeptBytes && frame.size() < kKeptBytes) std::string().swap(json_);
+  std::string_view type, extension, object;
+  WireFields fields(frame);
+  while (fields.Next()) {
+    if (fields.number() == kEventType) type = fields.bytes();
+    if (fields.number() == kEventObject) extension = fields.bytes();
   }
-  return Refuse("its type is not known", line);
+  if (fields.malformed() != nullptr) return Refuse(fields.malformed(), frame);
+  WireFields inside(extension);
+  while (inside.Next()) {
+    if (inside.number() == kExtensionRaw) object = inside.bytes();
+  }
+  if (inside.malformed() != nullptr) return Refuse(inside.malformed(), frame);
+  if (object.empty()) return Refuse("it has no object", frame);
+  const std::optional<WatchEvent::Type> named = TypeNamed(type);
+  if (!named) return Refuse("its type is not known", frame);
+
+  // A bookmark is an object of the watched kind that has a version and nothing else.
+  static const TypeMeta kStatus{"v1", "Status"};
+  static const WireMessage& status = *WireSchema::BuiltIn().Find(kStatus);
+  const bool is_error = *named == WatchEvent::Type::kError;
+  LARDER_ASSIGN_OR_RETURN(const WireHead head,
+                          WireUnknownToJson(is_error ? status : wire_, is_error ? kStatus : type_,
+                                            object, max_depth_, known_, json_));
+  return WatchEvent{*named, json_, head};
 }
 
 Result<Bookmark> ParseBookmark(std::string_view object) {

@@ -1,9 +1,12 @@
-// One line of a watch stream, taken apart: `{"type":"ADDED","object":{…}}`.
+// One event of a watch stream, taken apart: a line `{"type":"ADDED","object":{…}}`, or a frame of
+// protobuf that holds the same.
 //
-// ParseWatchLine finds the type and the object's text without decoding the object. Refused with
+// WatchLineParser finds the type and the object's text without decoding the object. Refused with
 // kProtocol: what is not one JSON object, invalid UTF-8, nesting past `max_depth`, a missing type
-// or object, a type that is not known. The text is a view into the parser's buffer, valid until its
-// next use.
+// or object, a type that is not known. WatchFrameParser writes the text as the server would have
+// (invalid UTF-8 becomes U+FFFD, as in Go); refused with kProtocol is also an object of another
+// kind than the expected one, and with kUnsupported a field that is not known. The text is a view
+// into the parser's buffer, valid until its next use.
 //
 //   WatchLineParser parser(1000);
 //   Result<WatchEvent> event = parser.Parse(line);
@@ -13,10 +16,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "schema/wire_to_json.h"
 
 namespace larder {
 
@@ -24,6 +30,7 @@ struct WatchEvent {
   enum class Type { kAdded, kModified, kDeleted, kBookmark, kError };
   Type type = Type::kAdded;
   std::string_view object;
+  std::optional<WireHead> wire{};  // of what came as protobuf; else this is the server's own text
 };
 inline constexpr size_t kWatchEventTypes = 5;
 // "ADDED", as on the wire.
@@ -37,6 +44,21 @@ class WatchLineParser {
  private:
   const uint32_t max_depth_;
   std::string padded_;  // the line, with room behind it for simdjson
+};
+
+class WatchFrameParser {
+ public:
+  // Of a watch of objects of `type`, which look like `wire`.
+  WatchFrameParser(const WireMessage& wire, TypeMeta type, uint32_t max_depth)
+      : wire_(wire), type_(std::move(type)), max_depth_(max_depth) {}
+  Result<WatchEvent> Parse(std::string_view frame);
+
+ private:
+  const WireMessage& wire_;
+  const TypeMeta type_;
+  const uint32_t max_depth_;
+  KnownJson known_;
+  std::string json_;
 };
 
 struct Bookmark {

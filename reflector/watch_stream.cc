@@ -6,35 +6,35 @@
 
 namespace larder {
 
-Result<std::unique_ptr<WatchStream>> WatchStream::Open(HttpTransport& transport,
-                                                       const Request& request,
-                                                       const ReflectorOptions& options,
-                                                       Clock* clock, Recorder& recorder,
-                                                       const std::stop_token& stop) {
+Result<std::unique_ptr<WatchStream>> WatchStream::Open(
+    HttpTransport& transport, const Request& request, const ReflectorOptions& options, Clock* clock,
+    Recorder& recorder, const WireMessage* wire, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(std::unique_ptr<BodyStream> stream, transport.Open(request, stop));
-  LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(*stream));
-  if (form != BodyForm::kJson) {
+  LARDER_ASSIGN_OR_RETURN(const BodyForm form, CheckAnswer(stream->status(), stream->headers()));
+  const bool protobuf = form == BodyForm::kProtobuf;
+  if (protobuf && wire == nullptr) {
     return MakeError(ErrorCode::kProtocol,
                      "the server answered a watch with protobuf, JSON was asked for");
   }
-  return std::unique_ptr<WatchStream>(new WatchStream(std::move(stream), options, clock, recorder));
+  auto decoder = protobuf ? MakeProtobufDecoder(options, *wire) : MakeJsonDecoder(options);
+  return std::unique_ptr<WatchStream>(
+      new WatchStream(std::move(stream), std::move(decoder), protobuf, clock, recorder));
 }
 
-WatchStream::WatchStream(std::unique_ptr<BodyStream> stream, const ReflectorOptions& options,
-                         Clock* clock, Recorder& recorder)
+WatchStream::WatchStream(std::unique_ptr<BodyStream> stream, std::unique_ptr<WatchDecoder> decoder,
+                         bool protobuf, Clock* clock, Recorder& recorder)
     : stream_(std::move(stream)),
+      decoder_(std::move(decoder)),
+      protobuf_(protobuf),
       clock_(clock),
       recorder_(recorder),
-      opened_at_(clock->Now()),
-      lines_(options.max_event_bytes),
-      parser_(options.max_json_depth) {}
+      opened_at_(clock->Now()) {}
 
 Result<std::optional<WatchEvent>> WatchStream::Next(const std::stop_token& stop,
                                                     Clock::Steady deadline) {
   for (;;) {
-    LARDER_ASSIGN_OR_RETURN(const std::optional<std::string_view> line, lines_.Next());
-    if (line) {
-      LARDER_ASSIGN_OR_RETURN(const WatchEvent event, parser_.Parse(*line));
+    LARDER_ASSIGN_OR_RETURN(const std::optional<WatchEvent> event, decoder_->Next());
+    if (event) {
       heard_ = true;
       return event;
     }
@@ -46,10 +46,10 @@ Result<std::optional<WatchEvent>> WatchStream::Next(const std::stop_token& stop,
     const uint64_t wire = stream_->wire_bytes();
     recorder_.Bytes(wire - std::exchange(wire_bytes_, wire), piece.size());
     if (piece.empty()) {
-      if (!lines_.InLine()) return std::nullopt;
+      if (!decoder_->InEvent()) return std::nullopt;
       return MakeError(ErrorCode::kUnavailable, "the watch ended in the middle of an event");
     }
-    lines_.Feed(piece);
+    decoder_->Feed(piece);
   }
 }
 

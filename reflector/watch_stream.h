@@ -1,11 +1,11 @@
 // One open watch: bytes in, events out.
 //
-// Memory is bounded by one piece of the body and one line of max_event_bytes. Errors of Next:
+// Memory is bounded by one piece of the body and one event of max_event_bytes. Errors of Next:
 // kTimeout when no whole event arrived by the deadline, however many bytes trickled in;
-// kUnavailable when the connection broke or the stream ended in mid-line (that event will come
-// again); kProtocol for a line that is not an event.
+// kUnavailable when the connection broke or the stream ended in mid-event (that event will come
+// again); those of WatchDecoder::Next.
 //
-//   auto stream = WatchStream::Open(transport, request, options, clock, recorder, stop);
+//   auto stream = WatchStream::Open(transport, request, options, clock, recorder, wire, stop);
 //   auto event = (*stream)->Next(stop, deadline);
 //   if (event && !*event) ...   // the server closed it properly
 //
@@ -16,18 +16,21 @@
 #include <optional>
 
 #include "client/transport.h"
-#include "reflector/line_splitter.h"
 #include "reflector/recorder.h"
 #include "reflector/reflector_options.h"
+#include "reflector/watch_decoder.h"
 #include "reflector/watch_event.h"
+#include "schema/wire_schema.h"
 
 namespace larder {
 
 class WatchStream {
  public:
+  // `wire`: what objects in protobuf look like; null: it was not asked for.
   static Result<std::unique_ptr<WatchStream>> Open(HttpTransport& transport, const Request& request,
                                                    const ReflectorOptions& options, Clock* clock,
-                                                   Recorder& recorder, const std::stop_token& stop);
+                                                   Recorder& recorder, const WireMessage* wire,
+                                                   const std::stop_token& stop);
 
   Result<std::optional<WatchEvent>> Next(const std::stop_token& stop, Clock::Steady deadline);
 
@@ -35,18 +38,19 @@ class WatchStream {
   // Did any event arrive?
   bool heard() const { return heard_; }
   // Has a part of the next event arrived?
-  bool InEvent() const { return lines_.InLine(); }
+  bool InEvent() const { return decoder_->InEvent(); }
+  bool protobuf() const { return protobuf_; }
 
  private:
-  WatchStream(std::unique_ptr<BodyStream> stream, const ReflectorOptions& options, Clock* clock,
-              Recorder& recorder);
+  WatchStream(std::unique_ptr<BodyStream> stream, std::unique_ptr<WatchDecoder> decoder,
+              bool protobuf, Clock* clock, Recorder& recorder);
 
   const std::unique_ptr<BodyStream> stream_;
+  const std::unique_ptr<WatchDecoder> decoder_;
+  const bool protobuf_;
   Clock* const clock_;
   Recorder& recorder_;
   const Clock::Steady opened_at_;
-  LineSplitter lines_;
-  WatchLineParser parser_;
   bool heard_ = false;
   uint64_t wire_bytes_ = 0;
 };

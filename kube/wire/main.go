@@ -34,6 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -153,6 +154,16 @@ func everyKind() *runtime.Scheme {
 	return scheme
 }
 
+// Objects that can be listed, and the Status that stands for one where something went wrong.
+func wanted(scheme *runtime.Scheme, gvk schema.GroupVersionKind) bool {
+	if gvk == meta.Unversioned.WithKind("Status") {
+		return true
+	}
+	_, listed := scheme.AllKnownTypes()[gvk.GroupVersion().WithKind(gvk.Kind+"List")]
+	_, object := reflect.New(scheme.AllKnownTypes()[gvk]).Interface().(meta.Object)
+	return listed && object
+}
+
 func main() {
 	scheme := everyKind()
 	if len(os.Args) > 1 && os.Args[1] == "objects" {
@@ -175,8 +186,7 @@ func main() {
 
 	known, kinds := table{}, []string{}
 	for gvk, t := range scheme.AllKnownTypes() {
-		_, listed := scheme.AllKnownTypes()[gvk.GroupVersion().WithKind(gvk.Kind+"List")]
-		if _, object := reflect.New(t).Interface().(meta.Object); !listed || !object {
+		if !wanted(scheme, gvk) {
 			continue
 		}
 		trial := table{}

@@ -95,5 +95,42 @@ TEST(ErrorFromResponse, MalformedParametersAreInvalidThoughTheServerSays500) {
   EXPECT_EQ(code("etcdserver: leader changed"), ErrorCode::kUnavailable);
 }
 
+// One field of a message, of less than 128 bytes.
+std::string Field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+
+// A server answers in the form that the request asked for.
+TEST(ErrorFromResponse, ReadsAStatusInProtobufAsItsJson) {
+  const std::string cause = Field(1, "ResourceVersionTooLarge") + Field(2, "too large");
+  const std::string status = Field(1, Field(1, "") + Field(2, "")) + Field(2, "Failure") +
+                             Field(3, "Timeout: too large") + Field(4, "Timeout") +
+                             Field(5, Field(4, cause) + "\x28\x03") + "\x30\xf8\x03";
+  const std::string body = std::string("k8s\0", 4) + Field(1, Field(1, "v1") + Field(2, "Status")) +
+                           Field(2, status) + Field(3, "") + Field(4, "");
+  const std::string json =
+      R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",)"
+      R"("message":"Timeout: too large","reason":"Timeout","details":{"causes":[{"reason":)"
+      R"("ResourceVersionTooLarge","message":"too large"}],"retryAfterSeconds":3},"code":504})";
+  const Error error = ErrorFromResponse(504, {}, body);
+  const Error same = ErrorFromResponse(504, {}, json);
+  EXPECT_EQ(error.code, ErrorCode::kVersionTooLarge);
+  EXPECT_EQ(error.code, same.code);
+  EXPECT_EQ(error.message, same.message);
+  EXPECT_EQ(error.retry_after, 3s);
+  EXPECT_EQ(error.status_json, json);
+  EXPECT_EQ(same.status_json, json);
+}
+
+TEST(ErrorFromResponse, OfProtobufThatIsNoStatusOnlyTheCodeIsKnown) {
+  for (const std::string& rest : {std::string(), std::string("\xff\xff"),
+                                  Field(1, Field(1, "v1") + Field(2, "Pod")) + Field(2, "")}) {
+    const Error error = ErrorFromResponse(410, {}, std::string("k8s\0", 4) + rest);
+    EXPECT_EQ(error.code, ErrorCode::kGone);
+    EXPECT_EQ(error.message, "HTTP 410");
+    EXPECT_EQ(error.status_json, "");
+  }
+}
+
 }  // namespace
 }  // namespace larder

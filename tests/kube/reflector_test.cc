@@ -14,6 +14,7 @@ struct Way {
   FirstSync first_sync;
   bool metadata_only = false;
   bool from_cache = false;
+  bool protobuf = true;
 };
 
 class KubeFirstSync : public KubeTest, public testing::WithParamInterface<Way> {};
@@ -22,6 +23,7 @@ TEST_P(KubeFirstSync, ThenEvents) {
   options_.first_sync = GetParam().first_sync;
   options_.metadata_only = GetParam().metadata_only;
   options_.first_list_from_cache = GetParam().from_cache;
+  options_.protobuf = GetParam().protobuf;
   options_.page_size = 7;
   MakeMany("a", 20);
   MirrorTarget target(cluster_uid_);
@@ -46,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"WatchList", FirstSync::kWatchList},
                     Way{"ListFromCache", FirstSync::kList, false, true},
                     Way{"WatchListFromCache", FirstSync::kWatchList, false, true},
+                    Way{"ListAsJson", FirstSync::kList, false, false, false},
+                    Way{"WatchListAsJson", FirstSync::kWatchList, false, false, false},
                     Way{"Metadata", FirstSync::kList, true},
                     Way{"MetadataPaged", FirstSync::kPagedList, true},
                     Way{"MetadataWatchList", FirstSync::kWatchList, true}),

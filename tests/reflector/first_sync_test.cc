@@ -150,11 +150,12 @@ TEST_F(FirstSyncTest, FallsBackToAListWhenTheStreamFails) {
 }
 
 TEST_F(FirstSyncTest, GoesOnToPagesAndStreamsWhenTheServerDeclines) {
-  server.Push(Answer::Status(406, "NotAcceptable"));
+  // Once for protobuf, once for JSON.
+  for (int i = 0; i < 2; ++i) server.Push(Answer::Status(406, "NotAcceptable"));
   server.Push(Answer::Status(400, "BadRequest"));
   server.Push(Answer::Watch({EventLine("ADDED", kA), BookmarkLine("9", true)}));
   Run();
-  EXPECT_THAT(server.Requests(), ElementsAre("L", "P", "WL"));
+  EXPECT_THAT(server.Requests(), ElementsAre("L", "L", "P", "WL"));
   EXPECT_EQ(target.position.resource_version, "9");
 }
 

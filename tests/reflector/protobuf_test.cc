@@ -89,7 +89,7 @@ TEST_F(ProtobufTest, ALineThatBreaksIsNoReasonToGiveItUp) {
 }
 
 TEST_F(ProtobufTest, OnlyWhereItIsWanted) {
-  options.protobuf_lists = false;
+  options.protobuf = false;
   server.Push(Answer::Json(PodListJson("9", {})));
   server.Push(Answer::Watch({}));
   Run();

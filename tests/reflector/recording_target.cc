@@ -85,6 +85,7 @@ Result<void> RecordingTarget::Event(EventType type, ObjectPtr object) {
       0) {
     position.resource_version = object->resource_version();
   }
+  items.push_back(std::move(object));
   return {};
 }
 

@@ -23,7 +23,7 @@ class RecordingTarget final : public Target {
   std::map<std::string, Stored> objects;  // by key
   std::vector<std::string>
       calls;  // "Begin gone", "Item x/a@5", "Same x/a", "End 9", "ADDED x/a@6", "Bookmark 8"
-  std::vector<ObjectPtr> items;  // of lists, in the order they came
+  std::vector<ObjectPtr> items;  // of lists and events, in the order they came
   // Fails the call with this text, once.
   std::string fail_at;
   // Runs before each call, with its text.

@@ -92,6 +92,13 @@ Answer Answer::Watch(const std::vector<std::string>& lines) {
   return answer;
 }
 
+Answer Answer::ProtobufWatch(const std::vector<std::string>& frames) {
+  Answer answer;
+  answer.pieces = frames;
+  answer.headers["content-type"] = "application/vnd.kubernetes.protobuf;stream=watch";
+  return answer;
+}
+
 Answer Answer::Status(int code, std::string_view reason, std::string_view details) {
   Answer answer = Json(fmt::format(
       R"({{"kind":"Status","status":"Failure","message":"no","reason":"{}","details":{},"code":{}}})",

@@ -55,6 +55,7 @@ struct Answer {
   static Answer Protobuf(std::string body);
   // Each line gets its newline.
   static Answer Watch(const std::vector<std::string>& lines);
+  static Answer ProtobufWatch(const std::vector<std::string>& frames);
   // An error status with a Kubernetes Status body.
   static Answer Status(int code, std::string_view reason, std::string_view details = "{}");
   static Answer Refused();

@@ -1,9 +1,10 @@
-// The splitters: lines, JSON lists, protobuf lists, each at every split of its input.
+// The splitters: lines, frames, JSON lists, protobuf lists, each at every split of its input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "reflector/frame_splitter.h"
 #include "reflector/line_splitter.h"
 #include "reflector/list_splitter.h"
 #include "reflector/proto_list_splitter.h"
@@ -48,6 +49,21 @@ Result<std::vector<std::string>> Lines(const std::vector<std::string>& pieces, s
   }
   if (splitter.InLine()) lines.push_back("(unfinished)");
   return lines;
+}
+
+Result<std::vector<std::string>> Frames(const std::vector<std::string>& pieces, size_t max = kMax) {
+  FrameSplitter splitter(max);
+  std::vector<std::string> frames;
+  for (const std::string& piece : pieces) {
+    splitter.Feed(piece);
+    for (;;) {
+      LARDER_ASSIGN_OR_RETURN(const std::optional<std::string_view> frame, splitter.Next());
+      if (!frame) break;
+      frames.emplace_back(*frame);
+    }
+  }
+  if (splitter.InFrame()) frames.push_back("(unfinished)");
+  return frames;
 }
 
 struct Split {
@@ -104,6 +120,36 @@ TEST(LineSplitter, RefusesALineThatNeverEnds) {
   EXPECT_TRUE(Lines({"12345", "67890\n"}, 10).has_value());
   EXPECT_EQ(Lines({"12345", "678901"}, 10).error().code, ErrorCode::kProtocol);
   EXPECT_EQ(Lines({"12345678901\n"}, 10).error().code, ErrorCode::kProtocol);
+}
+
+TEST(FrameSplitter, FindsTheFramesAtEverySplit) {
+  const std::string bytes = WithLength("one") + WithLength("t") + WithLength("three") + "\1";
+  for (size_t a = 0; a <= bytes.size(); ++a) {
+    for (size_t b = a; b <= bytes.size(); ++b) {
+      const auto frames = Frames(Cut(bytes, {a, b}));
+      ASSERT_TRUE(frames.has_value());
+      EXPECT_THAT(*frames, ElementsAre("one", "t", "three", "(unfinished)")) << a << "," << b;
+    }
+  }
+}
+
+TEST(FrameSplitter, IsUnfinishedAtEveryPrefix) {
+  const std::string bytes = WithLength("one");
+  EXPECT_THAT(*Frames({""}), ElementsAre());
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    EXPECT_THAT(*Frames({bytes.substr(0, size)}), ElementsAre("(unfinished)")) << size;
+  }
+}
+
+TEST(FrameSplitter, RefusesALengthThatIsTooLargeBeforeAnythingOfItArrived) {
+  EXPECT_TRUE(Frames({WithLength("1234567890")}, 10).has_value());
+  EXPECT_EQ(Frames({WithLength("12345678901").substr(0, 4)}, 10).error().code,
+            ErrorCode::kProtocol);
+  EXPECT_EQ(Frames({"\xff\xff\xff\xff"}).error().code, ErrorCode::kProtocol);
+}
+
+TEST(FrameSplitter, RefusesAnEventOfNoBytes) {
+  EXPECT_EQ(Frames({std::string(4, '\0')}).error().code, ErrorCode::kProtocol);
 }
 
 const std::vector<TestPod> kPods = {
@@ -245,6 +291,14 @@ TEST(Splitters, DoNotDependOnTheSplit) {
     const auto lines = Lines(Cut(stream, RandomCuts(stream.size(), random)));
     ASSERT_EQ(lines->size(), pods.size());
     for (size_t i = 0; i < pods.size(); ++i) ASSERT_EQ((*lines)[i], EventLine("ADDED", pods[i]));
+
+    std::string framed;
+    for (const TestPod& pod : pods) framed += EventFrame("ADDED", pod);
+    const auto frames = Frames(Cut(framed, RandomCuts(framed.size(), random)));
+    ASSERT_EQ(frames->size(), pods.size());
+    for (size_t i = 0; i < pods.size(); ++i) {
+      ASSERT_EQ(WithLength((*frames)[i]), EventFrame("ADDED", pods[i]));
+    }
   }
 }
 

@@ -89,13 +89,52 @@ std::string ListMeta(std::string_view version, std::string_view continue_token) 
   return Field(1, Field(1, "") + Field(2, version) + Field(3, continue_token));
 }
 
-std::string ProtobufAnswer(std::string_view api_version, std::string_view kind,
-                           std::string_view list) {
+}  // namespace
+
+std::string UnknownProtobuf(std::string_view api_version, std::string_view kind,
+                            std::string_view message) {
   const std::string type = Field(1, api_version) + Field(2, kind);
-  return std::string("k8s\0", 4) + Field(1, type) + Field(2, list) + Field(3, "") + Field(4, "");
+  return std::string("k8s\0", 4) + Field(1, type) + Field(2, message) + Field(3, "") + Field(4, "");
 }
 
-}  // namespace
+std::string PodProtobuf(const TestPod& pod, std::string_view more) {
+  return UnknownProtobuf("v1", "Pod", Field(1, MetadataMessage(pod)) + std::string(more));
+}
+
+std::string WithLength(std::string_view bytes) {
+  std::string out;
+  for (const int shift : {24, 16, 8, 0}) out += static_cast<char>(bytes.size() >> shift);
+  return out + std::string(bytes);
+}
+
+std::string Frame(std::string_view type, std::string_view object) {
+  return WithLength(Field(1, type) + Field(2, Field(1, object)));
+}
+
+std::string EventFrame(std::string_view type, const TestPod& pod, std::string_view more) {
+  return Frame(type, PodProtobuf(pod, more));
+}
+
+std::string BookmarkFrame(std::string_view version, bool initial_events_end) {
+  const std::string end = Field(1, "k8s.io/initial-events-end") + Field(2, "true");
+  const std::string meta = Field(1, "") + Field(6, version);
+  return Frame(
+      "BOOKMARK",
+      UnknownProtobuf("v1", "Pod", Field(1, initial_events_end ? meta + Field(12, end) : meta)));
+}
+
+std::string ErrorFrame(int code, std::string_view reason, std::string_view details) {
+  return Frame(
+      "ERROR",
+      UnknownProtobuf("v1", "Status",
+                      Field(1, "") + Field(2, "Failure") + Field(3, "too old resource version") +
+                          Field(4, reason) + (details.empty() ? "" : Field(5, details)) +
+                          ProtobufField(6, static_cast<uint64_t>(code))));
+}
+
+std::string ProtobufField(uint32_t number, uint64_t value) {
+  return Varint(number << 3) + Varint(value);
+}
 
 std::string ProtobufField(uint32_t number, std::string_view bytes) { return Field(number, bytes); }
 
@@ -105,7 +144,7 @@ std::string MetadataListProtobuf(std::string_view version, const std::vector<Tes
     list += Field(2, Field(1, MetadataMessage(pod) + Varint(7 << 3) + Varint(300) +
                                   Field(11, Field(1, "app") + Field(2, "web"))));
   }
-  return ProtobufAnswer("meta.k8s.io/v1", "PartialObjectMetadataList", list);
+  return UnknownProtobuf("meta.k8s.io/v1", "PartialObjectMetadataList", list);
 }
 
 std::string PodListProtobuf(std::string_view version, const std::vector<TestPod>& pods,
@@ -114,7 +153,7 @@ std::string PodListProtobuf(std::string_view version, const std::vector<TestPod>
   for (const TestPod& pod : pods) {
     list += Field(2, Field(1, MetadataMessage(pod)) + std::string(more));
   }
-  return ProtobufAnswer("v1", "PodList", list);
+  return UnknownProtobuf("v1", "PodList", list);
 }
 
 }  // namespace larder

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
     command->add_option("--kubeconfig", sync.kubeconfig)->required();
     command->add_option("--store", sync.store, "Kept; without one the store is temporary");
     command->add_option("--memory", sync.memory_mib, "The store's limit in MiB");
+    command->add_flag("--json", sync.json, "Ask for JSON and no protobuf, to compare");
     return command;
   };
   CLI::App* command = informer("sync", "Sync, or resume, and follow");

@@ -23,6 +23,7 @@ struct SyncArguments {
   std::string follow;    // go on after the sync, until a pod with this mark was heard of
   double hold = 0;       // seconds between synced and the measurement of steady memory
   double rounds = 1;     // of reads
+  bool json = false;     // ask for no protobuf
   // Half of the simulator's pods of this size are in the hot tier then; 64 MiB is the default.
   size_t memory_mib = 64;
 };

@@ -70,6 +70,7 @@ struct Process {
     const std::string cluster = OrDie(FetchClusterUid(*transport, {}));
     InformerOptions options;
     options.resource = *LookupResource("pods");
+    options.reflector.protobuf = !arguments.json;
     options.indexes = {OrDie(IndexDefinition::ByField("node", "spec.nodeName"))};
     pods = OrDie(
         SharedInformer::Open({store.get(), hot.get(), transport.get(), cluster, nullptr}, options));

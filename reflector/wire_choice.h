@@ -1,0 +1,37 @@
+// Whether a reflector asks for protobuf: of built-in kinds, until something comes that this build
+// cannot read. From then on it asks for JSON, whatever it asks for.
+//
+//   Request request = requests.Watch(version, Requests::FormFor(choice.message()));
+//   if (!event && WireChoice::Unreadable(event.error())) choice.GiveUp(event.error());
+//
+// Thread-safe: objects are fetched on several threads.
+#pragma once
+
+#include <atomic>
+
+#include "base/error.h"
+#include "reflector/reflector_options.h"
+#include "schema/wire_schema.h"
+
+namespace larder {
+
+class WireChoice {
+ public:
+  explicit WireChoice(const ReflectorOptions& options);
+
+  // What its objects look like; null: it asks for JSON.
+  const WireMessage* message() const { return message_.load(std::memory_order_relaxed); }
+
+  // May this error of a protobuf answer be gone in JSON?
+  static bool Unreadable(const Error& error) {
+    return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kProtocol;
+  }
+  // Says so in the log, the first time.
+  void GiveUp(const Error& why);
+
+ private:
+  const ReflectorOptions& options_;
+  std::atomic<const WireMessage*> message_;
+};
+
+}  // namespace larder
