@@ -153,8 +153,14 @@ class Indexer {
     // Changes that wait for a handler; Get sees what this writer put.
     Result<std::optional<std::string>> GetDelta(std::string_view handler,
                                                 const ObjectKey& key) const;
-    void PutDelta(std::string_view handler, const ObjectKey& key, std::string value);
+    // `known` is the encoded object within `value`, where there is one.
+    void PutDelta(std::string_view handler, const ObjectKey& key, std::string value,
+                  std::string_view known = {});
     void DeleteDelta(std::string_view handler, const ObjectKey& key);
+    // A state of an object that this writer replaces or removes, encoded: for a handler's row.
+    // `stored` is what Upsert or Delete returned as the old version: `state` itself, or an earlier
+    // one. The last one is kept, because one change is mostly asked for by several handlers.
+    Result<std::string_view> EncodeOld(const ObjectPtr& state, const ObjectPtr& stored);
     Transaction& transaction() { return transaction_; }
     // Writes everything in one batch and makes it visible. Once.
     Result<void> Commit(Durability durability);
@@ -181,6 +187,8 @@ class Indexer {
     std::vector<HotTier::Change> staged_;  // the last state of each key, in order of first touch
     std::unordered_map<std::string, size_t> staged_at_;
     std::unordered_map<std::string, std::optional<std::string>> staged_deltas_;
+    ObjectPtr encoded_of_;  // what EncodeOld encoded last
+    std::string encoded_;
   };
   std::unique_ptr<Writer> BeginWrite() { return std::unique_ptr<Writer>(new Writer(this)); }
 

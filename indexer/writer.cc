@@ -145,14 +145,26 @@ Result<std::optional<std::string>> Indexer::Writer::GetDelta(std::string_view ha
   return indexer_->store_->GetDelta(indexer_->collection_.id, handler, key);
 }
 
-void Indexer::Writer::PutDelta(std::string_view handler, const ObjectKey& key, std::string value) {
-  transaction_.PutDelta(indexer_->collection_.id, handler, key, value);
+void Indexer::Writer::PutDelta(std::string_view handler, const ObjectKey& key, std::string value,
+                               std::string_view known) {
+  transaction_.PutDelta(indexer_->collection_.id, handler, key, value, known);
   staged_deltas_[DeltaName(handler, key)] = std::move(value);
 }
 
 void Indexer::Writer::DeleteDelta(std::string_view handler, const ObjectKey& key) {
   transaction_.DeleteDelta(indexer_->collection_.id, handler, key);
   staged_deltas_[DeltaName(handler, key)] = std::nullopt;
+}
+
+Result<std::string_view> Indexer::Writer::EncodeOld(const ObjectPtr& state,
+                                                    const ObjectPtr& stored) {
+  if (encoded_of_ != state) {
+    LARDER_ASSIGN_OR_RETURN(EncodedObject encoded, indexer_->store_->EncodeFrom(
+                                                       indexer_->collection_.id, *state, *stored));
+    encoded_ = std::move(encoded.value);
+    encoded_of_ = state;
+  }
+  return encoded_;
 }
 
 Result<void> Indexer::Writer::Commit(Durability durability) {

@@ -21,6 +21,9 @@ namespace larder {
 
 class KeySet {
  public:
+  using Hash = std::array<uint64_t, 2>;  // the first is odd
+  static Hash HashOf(const ObjectKey& key);
+
   // False: it was there.
   bool Insert(const ObjectKey& key);
   bool Contains(const ObjectKey& key) const;
@@ -29,14 +32,12 @@ class KeySet {
   void Clear();
 
  private:
-  using Hash = std::array<uint64_t, 2>;  // all zero: a free slot
-
-  static Hash HashOf(const ObjectKey& key);
   // Where it is, or where it would be put. REQUIRES: there are slots.
   size_t Place(const Hash& hash) const;
   void Grow();
 
-  std::vector<Hash> slots_;  // none or a power of two, at most three quarters of them taken
+  // None or a power of two, at most three quarters of them taken. All zero: a free one.
+  std::vector<Hash> slots_;
   size_t size_ = 0;
 };
 

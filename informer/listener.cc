@@ -47,6 +47,7 @@ Result<void> Listener::Open(bool complete) {
   if (!options_.durable_name.empty() && names_->Revision(name_) == options_.revision) {
     // What was not acknowledged waits on disk.
     LARDER_ASSIGN_OR_RETURN(row_count_, rows_.Count());
+    if (row_count_ == 0) rows_.NoRowsLeft();
     rows_waiting_ = spilling_ = row_count_ > 0;
     spilling_since_ = clock_->Now();
   } else {
@@ -369,6 +370,12 @@ Result<void> Listener::RememberName() {
   return {};
 }
 
+Result<void> Listener::CommitAcknowledged(Indexer::Writer& writer) {
+  const Result<void> outcome = writer.Commit(Durability::kRelaxed);
+  if (!outcome) rows_.CommitFailed();
+  return outcome;
+}
+
 Result<void> Listener::AcknowledgeDelivered() {
   if (delivered_.empty()) return {};
   const auto writer = indexer_->BeginWrite();
@@ -377,7 +384,7 @@ Result<void> Listener::AcknowledgeDelivered() {
     LARDER_ASSIGN_OR_RETURN(const bool one, rows_.Acknowledge(*writer, key, generation));
     if (one) ++removed;
   }
-  LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kRelaxed));
+  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
   delivered_.clear();
   MutexLock lock(mutex_);
   row_count_ -= std::min(row_count_, removed);
@@ -442,7 +449,7 @@ Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
 Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows) {
   const auto writer = indexer_->BeginWrite();
   LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, rows));
-  LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kRelaxed));
+  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
   size_t left = 1;
   if (rows.empty()) {
     LARDER_ASSIGN_OR_RETURN(left, rows_.Count(/*limit=*/1));
@@ -451,6 +458,7 @@ Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& ro
   row_count_ -= std::min(row_count_, removed);
   if (left > 0) return false;
   row_count_ = 0;
+  rows_.NoRowsLeft();
   rows_waiting_ = spilling_ = false;
   return true;
 }

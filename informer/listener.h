@@ -137,6 +137,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   bool Deliver(const ObjectChange& change);
   void Call(const ObjectChange& change);
   Result<void> AcknowledgeDelivered();
+  Result<void> CommitAcknowledged(Indexer::Writer& writer);
   Result<void> RememberName();
   std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
   bool Holds(const Object& object);

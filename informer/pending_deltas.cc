@@ -9,9 +9,6 @@
 namespace larder {
 namespace {
 
-// Of so many rows it is remembered that nobody has read them: some hundred kilobytes.
-constexpr size_t kMostUnread = 4096;
-
 struct Stored {
   uint64_t generation = 0;
   fbs::DeltaKind kind = fbs::DeltaKind_Added;
@@ -67,58 +64,61 @@ fbs::DeltaKind MergedKind(std::optional<fbs::DeltaKind> before, ChangeType chang
 PendingDeltas::PendingDeltas(Indexer* indexer, std::string handler)
     : indexer_(indexer),
       handler_(std::move(handler)),
-      generation_(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
-                                        std::chrono::microseconds(1))),
-      handed_out_(generation_) {}
+      first_(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                   std::chrono::microseconds(1))) {}
 
 Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
                                                    const ObjectChange& change, bool only_on_disk) {
-  const CollectionId collection = indexer_->collection().id;
+  using enum RowMemory::Row;
   const ObjectKey key = change.current()->key();
-  std::string name = key.ToString();
+  const RowMemory::Row standing = memory_.Find(key);
+  const bool deleted = change.type == ChangeType::kDeleted;
   const bool update = only_on_disk && change.type == ChangeType::kUpdated;
-  if (update && unread_.count(name) != 0) return Merged::kIntoRow;
+  if (update && (standing == kUnread || standing == kUnheard)) return Merged::kIntoRow;
   std::optional<Stored> before;
-  LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
-  if (bytes) {
-    LARDER_ASSIGN_OR_RETURN(before, Decode(*bytes, key));
+  // A delete needs nothing of a row but to know that it stands, and whether it is unheard.
+  const bool look = standing != kNone && !(deleted && standing != kUnknown);
+  if (look) {
+    LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
+    if (bytes) {
+      LARDER_ASSIGN_OR_RETURN(before, Decode(*bytes, key));
+    }
   }
-  if (before && before->unheard && change.type == ChangeType::kDeleted) {
-    unread_.erase(name);
+  if (deleted && (standing == kUnheard || (before && before->unheard))) {
+    memory_.Set(key, kNone);
     writer.DeleteDelta(handler_, key);
     return Merged::kTookRowAway;
   }
-  // Only rows of this object's own making: of others it does not know who has read them.
-  const bool unread =
-      before && before->generation > handed_out_ && before->generation <= generation_;
-  if (only_on_disk && unread_.size() < kMostUnread) unread_.insert(std::move(name));
-  if (update && unread) return Merged::kIntoRow;
+  if (update && before && IsOwn(before->generation) && before->generation > handed_out_) {
+    memory_.Set(key, before->unheard ? kUnheard : kUnread);
+    return Merged::kIntoRow;
+  }
   Stored row;
   row.generation = ++generation_;
-  if (!only_on_disk) {
-    handed_out_ = generation_;
-    unread_.clear();
-  }
+  if (!only_on_disk) handed_out_ = generation_;
   row.kind = MergedKind(before ? std::optional(before->kind) : std::nullopt, change.type);
   row.unheard = only_on_disk && row.kind == fbs::DeltaKind_Added && (!before || before->unheard);
   row.in_initial_list = change.in_initial_list;
   row.inferred = change.inferred;
+  // Of an add that is told before this row is read, the row says what the handler knows by then.
+  const bool told = update && before && before->kind == fbs::DeltaKind_Added && !before->unheard &&
+                    IsOwn(before->generation);
   // A delete reports the last known state; everything else starts from what the handler knew before
   // the first change.
-  if (change.type == ChangeType::kDeleted || (!before && change.old)) {
-    LARDER_ASSIGN_OR_RETURN(EncodedObject known,
-                            indexer_->store()->Encode(collection, *change.old));
-    row.known = std::move(known.value);
+  if (deleted || told || (!before && change.old)) {
+    LARDER_ASSIGN_OR_RETURN(
+        row.known, writer.EncodeOld(change.old, change.stored ? change.stored : change.old));
   } else if (before) {
     row.known = std::move(before->known);
   }
-  writer.PutDelta(handler_, key, Encode(row));
-  return before ? Merged::kIntoRow : Merged::kNewRow;
+  writer.PutDelta(handler_, key, Encode(row), row.known);
+  memory_.Set(key, row.unheard ? kUnheard : only_on_disk ? kUnread : kUnknown);
+  return before || standing == kUnread ? Merged::kIntoRow : Merged::kNewRow;
 }
 
 Indexer::View PendingDeltas::BeginRead(const Indexer::Writer&) {
   handed_out_ = generation_;
-  unread_.clear();
+  memory_.Forget();
   return indexer_->TakeView();
 }
 
@@ -147,6 +147,11 @@ Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const Indexer::View&
     switch (stored.kind) {
       case fbs::DeltaKind_Added:
         row.change.type = ChangeType::kAdded;
+        if (row.change.old && IsOwn(stored.generation)) {
+          row.change.type = ChangeType::kUpdated;
+        } else {
+          row.change.old = nullptr;
+        }
         break;
       case fbs::DeltaKind_Updated:
         row.change.type = ChangeType::kUpdated;
@@ -185,7 +190,7 @@ Result<bool> PendingDeltas::HandOut(Indexer::Writer& writer, std::vector<Row>* r
       LARDER_ASSIGN_OR_RETURN(Stored stored, Decode(*bytes, row.key));
       if (stored.generation != row.generation) continue;  // it is read again
       stored.unheard = false;
-      writer.PutDelta(handler_, row.key, Encode(stored));
+      writer.PutDelta(handler_, row.key, Encode(stored), stored.known);
       marked = true;
     }
     standing.push_back(std::move(row));
@@ -194,8 +199,7 @@ Result<bool> PendingDeltas::HandOut(Indexer::Writer& writer, std::vector<Row>* r
   return marked;
 }
 
-Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer,
-                                          const std::vector<Row>& rows) const {
+Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows) {
   size_t removed = 0;
   for (const Row& row : rows) {
     LARDER_ASSIGN_OR_RETURN(const bool one, Acknowledge(writer, row.key, row.generation));
@@ -205,12 +209,13 @@ Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer,
 }
 
 Result<bool> PendingDeltas::Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
-                                        uint64_t generation) const {
+                                        uint64_t generation) {
   LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
   if (!bytes) return false;
   LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(*bytes, key));
   if (stored.generation != generation) return false;
   writer.DeleteDelta(handler_, key);
+  memory_.Set(key, RowMemory::Row::kNone);
   return true;
 }
 
@@ -223,8 +228,10 @@ Result<size_t> PendingDeltas::Count(size_t limit) const {
 }
 
 Result<void> PendingDeltas::Clear() {
-  unread_.clear();
-  return indexer_->store()->DropDeltas(indexer_->collection().id, handler_);
+  memory_.Forget();
+  LARDER_RETURN_IF_ERROR(indexer_->store()->DropDeltas(indexer_->collection().id, handler_));
+  memory_.StartEmpty();
+  return {};
 }
 
 }  // namespace larder

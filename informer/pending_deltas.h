@@ -9,24 +9,29 @@
 // (Indexer::Writer), so that merging, reading and acknowledging exclude each other.
 //
 // A row that nobody has read needs no second write for a second update: it says the same. That is
-// what keeps a handler that is blocked for long cheap for everybody else. Which rows those are is
-// remembered, up to a bound, so that they are not even looked at.
+// what keeps a handler that is blocked for long cheap for everybody else. Which rows those are, and
+// which keys have none, is remembered, up to a bound (RowMemory), so that they are not even looked
+// at. Nor is the state that the handler knew compressed anew: its bytes are those that are stored.
 //
 // An object that came and went before the handler heard of it leaves no row: so there are never
 // more rows than objects which the handler knows or which are stored, however long it blocks. That
 // it has not heard is stored in the row, because a later process cannot know what an earlier one
 // told.
+//
+// The reverse: an add that this process has told, or will tell before it reads the row (it is in
+// memory, or was read), and then an update. To a later process the row is an add, because it cannot
+// know either. To this one it is an update, from the state that the handler knows.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "indexer/indexer.h"
 #include "informer/change.h"
+#include "informer/row_memory.h"
 
 namespace larder {
 
@@ -59,26 +64,31 @@ class PendingDeltas {
   Result<bool> HandOut(Indexer::Writer& writer, std::vector<Row>* rows) const;
   // Removes the rows that did not change since they were read; returns how
   // many.
-  Result<size_t> Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows) const;
+  Result<size_t> Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows);
   // The same for changes delivered from memory: removes a key's row when its
   // last change was this one.
-  Result<bool> Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
-                           uint64_t generation) const;
+  Result<bool> Acknowledge(Indexer::Writer& writer, const ObjectKey& key, uint64_t generation);
   uint64_t last_generation() const { return generation_; }
-  // What was merged in the last transaction is not stored.
-  void CommitFailed() { unread_.clear(); }
+  // What was merged or acknowledged in the last transaction is not stored.
+  void CommitFailed() { memory_.Forget(); }
+  // Count() has said 0, under the write lock that is still held.
+  void NoRowsLeft() { memory_.StartEmpty(); }
 
   // Counts the rows, up to `limit`.
   Result<size_t> Count(size_t limit = SIZE_MAX) const;
   Result<void> Clear();
 
  private:
+  // Is a row of this generation of this object's own making?
+  bool IsOwn(uint64_t generation) const { return generation > first_ && generation <= generation_; }
+
   Indexer* const indexer_;
   const std::string handler_;
-  uint64_t generation_;
+  const uint64_t first_;  // rows up to this generation are of others
+  uint64_t generation_ = first_;
   // Rows up to this generation may have been read, or are in somebody's memory.
-  uint64_t handed_out_;
-  std::unordered_set<std::string> unread_;  // keys of rows that an update leaves as they are
+  uint64_t handed_out_ = first_;
+  RowMemory memory_;
 };
 
 }  // namespace larder

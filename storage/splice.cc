@@ -327,6 +327,16 @@ size_t FindCuts(const Object& object, Cuts& cuts) {
 
 }  // namespace
 
+std::optional<std::pair<std::string_view, std::string_view>> AroundVersion(const Object& object) {
+  Cuts cuts;
+  const size_t count = FindCuts(object, cuts);
+  for (size_t i = 0; i < count; ++i) {
+    if (cuts[i].field != kResourceVersion) continue;
+    return std::pair(object.json().substr(0, cuts[i].begin), object.json().substr(cuts[i].end));
+  }
+  return std::nullopt;
+}
+
 void CutMetadata(const Object& object, std::string& out) {
   const std::string_view json = object.json();
   Cuts cuts;

@@ -8,8 +8,10 @@
 // The rendering below is part of the format: changing it needs a new format version.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "schema/object.h"
@@ -18,6 +20,9 @@ namespace larder {
 
 // Appends the residual: a list of cuts, then the JSON without the cut values.
 void CutMetadata(const Object& object, std::string& out);
+
+// The document in front of its resourceVersion, where that is cut, and behind it.
+std::optional<std::pair<std::string_view, std::string_view>> AroundVersion(const Object& object);
 
 // The reverse, from the residual, the envelope it was cut with and the size of the document.
 // kCorruption when they do not fit together.

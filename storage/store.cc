@@ -268,6 +268,32 @@ auto GetRow(const Store::Impl& impl, Family family, const std::string& key,
 
 }  // namespace
 
+Result<EncodedObject> Store::EncodeFrom(CollectionId collection, const Object& object,
+                                        const Object& stored) const {
+  EncodeOptions encode;
+  const bool same = &object == &stored;
+  if (!impl_->EncodingOf(collection, encode) || !(same || DifferOnlyInVersion(object, stored))) {
+    return Encode(collection, object);
+  }
+  const ObjectKey key = object.key();
+  const std::string row = keys::Object(collection, key);
+  // What stands there may be another version, or be in the clear or under a key that is to go.
+  const auto reuse = [&](std::string_view value) -> Result<std::optional<std::string>> {
+    LARDER_ASSIGN_OR_RETURN(const ValueHead head, DecodeHead(row, value, encode.cipher));
+    if (head.head.uid != stored.uid() || head.head.resource_version != stored.resource_version() ||
+        !head.current_key || head.encrypted != (encode.cipher != nullptr)) {
+      return std::nullopt;
+    }
+    if (same) return std::string(value);
+    return ReplaceHead(row, value,
+                       {std::string(object.uid()), std::string(object.resource_version())});
+  };
+  auto value = GetRow(*impl_, Family::kObjects, row, nullptr, reuse);
+  // Where the row cannot be read, this need not fail: the object is at hand.
+  if (!value || !*value) return Encode(collection, object);
+  return EncodedObject{key, **std::move(value)};
+}
+
 Result<ObjectPtr> Store::Get(CollectionId collection, const ObjectKey& key,
                              const SnapshotPtr& snapshot) const {
   const std::string row = keys::Object(collection, key);

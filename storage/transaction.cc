@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "storage/keys.h"
 #include "storage/records.h"
 #include "storage/transaction_rep.h"
@@ -17,11 +15,7 @@ void Transaction::PutObject(CollectionId collection, const EncodedObject& object
   keys::AppendObject(rep_->scratch, collection, object.key);
   rep_->Put(Family::kObjects, rep_->scratch, object.value);
   rep_->stores_objects = true;
-  const DictionaryId dictionary = DictionaryOf(object.value);
-  std::vector<DictionaryId>& known = rep_->dictionaries;
-  if (dictionary != 0 && std::find(known.begin(), known.end(), dictionary) == known.end()) {
-    known.push_back(dictionary);
-  }
+  rep_->NamesDictionary(DictionaryOf(object.value));
 }
 
 void Transaction::DeleteObject(CollectionId collection, const ObjectKey& key) {
@@ -66,8 +60,9 @@ void Transaction::DeleteQueueItem(std::string_view queue, std::string_view item,
 }
 
 void Transaction::PutDelta(CollectionId collection, std::string_view handler, const ObjectKey& key,
-                           std::string_view value) {
+                           std::string_view value, std::string_view known) {
   rep_->Put(Family::kDeltas, keys::Delta(collection, handler, key), value);
+  rep_->NamesDictionary(DictionaryOf(known));
 }
 
 void Transaction::DeleteDelta(CollectionId collection, std::string_view handler,

@@ -3,6 +3,7 @@
 
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,12 @@ struct Transaction::Rep {
                      .DeleteRange((*families)[family], rocksdb::Slice(begin.data(), begin.size()),
                                   rocksdb::Slice(end.data(), end.size()))
                      .ok());
+  }
+  // 0: none.
+  void NamesDictionary(DictionaryId id) {
+    if (id != 0 && std::find(dictionaries.begin(), dictionaries.end(), id) == dictionaries.end()) {
+      dictionaries.push_back(id);
+    }
   }
 
   FamilyHandles* families;  // the store's

@@ -172,6 +172,27 @@ void PutHead(std::string& out, const ObjectHead& head, uint8_t& flags) {
   }
 }
 
+std::string WriteLayout(std::string_view row_key, const Layout& layout) {
+  uint8_t flags = 0;
+  if (layout.head.compressed) flags |= kCompressed;
+  if (layout.head.encrypted) flags |= kEncrypted;
+  std::string out;
+  out.reserve(layout.payload.size() + 96);
+  out += kValueMagic;
+  out += kVersion;
+  out += '\0';  // flags, known below
+  PutVarint(out, layout.head.dictionary);
+  PutHead(out, layout.head.head, flags);
+  PutVarint(out, layout.json_bytes);
+  PutVarint(out, layout.envelope_bytes);
+  PutVarint(out, layout.body_bytes);
+  out += layout.payload;
+  out[2] = static_cast<char>(flags);
+  const uint32_t checksum = Checksum(row_key, out);
+  out.append(reinterpret_cast<const char*>(&checksum), kValueChecksumBytes);
+  return out;
+}
+
 }  // namespace
 
 void TakeApart(const Object& object, ObjectParts& parts) {
@@ -194,36 +215,48 @@ Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& pa
   }
   const Dictionary* dictionary = options.compress ? options.dictionary.get() : nullptr;
   std::string_view payload = parts.raw;
-  uint8_t flags = 0;
   std::optional<Compressor> compressor;  // holds the payload
   if (options.compress) {
-    flags |= kCompressed;
     LARDER_ASSIGN_OR_RETURN(payload,
                             compressor.emplace().Compress(parts.raw, dictionary, options.level));
   }
+  Layout layout;
+  layout.head.head = parts.head;
+  layout.head.dictionary = dictionary ? dictionary->id() : 0;
+  layout.head.compressed = options.compress;
+  layout.json_bytes = parts.json_bytes;
+  layout.envelope_bytes = parts.envelope_bytes;
+  layout.body_bytes = parts.raw.size() - parts.envelope_bytes;
   EncodedValue encoded;
   encoded.payload_bytes = payload.size();
-  std::string& out = encoded.value;
-  out.reserve(payload.size() + 96);
-  out += kValueMagic;
-  out += kVersion;
-  out += '\0';  // flags, known below
-  PutVarint(out, dictionary ? dictionary->id() : 0);
-  PutHead(out, parts.head, flags);
-  PutVarint(out, parts.json_bytes);
-  PutVarint(out, parts.envelope_bytes);
-  PutVarint(out, parts.raw.size() - parts.envelope_bytes);
+  std::string sealed;
   if (options.cipher) {
-    flags |= kEncrypted;
-    LARDER_ASSIGN_OR_RETURN(const std::string sealed, options.cipher->Seal(payload, row_key));
-    out += sealed;
-  } else {
-    out += payload;
+    layout.head.encrypted = true;
+    LARDER_ASSIGN_OR_RETURN(sealed, options.cipher->Seal(payload, row_key));
+    payload = sealed;
   }
-  out[2] = static_cast<char>(flags);
-  const uint32_t checksum = Checksum(row_key, out);
-  out.append(reinterpret_cast<const char*>(&checksum), kValueChecksumBytes);
+  layout.payload = payload;
+  encoded.value = WriteLayout(row_key, layout);
   return encoded;
+}
+
+bool DifferOnlyInVersion(const Object& a, const Object& b) {
+  if (a.json().size() != b.json().size() || a.uid() != b.uid()) return false;
+  std::string envelope(a.envelope_bytes());
+  if (!SetIdentity(envelope, {std::string(b.uid()), std::string(b.resource_version())}) ||
+      envelope != b.envelope_bytes()) {
+    return false;
+  }
+  // The rest of what is compressed is the document less its cuts, and says where those are.
+  const auto around_a = AroundVersion(a);
+  return around_a && around_a == AroundVersion(b);
+}
+
+Result<std::string> ReplaceHead(std::string_view row_key, std::string_view value,
+                                const ObjectHead& head) {
+  LARDER_ASSIGN_OR_RETURN(Layout layout, ReadLayout(row_key, value));
+  layout.head.head = head;
+  return WriteLayout(row_key, layout);
 }
 
 DictionaryId DictionaryOf(std::string_view value) {

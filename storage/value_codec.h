@@ -51,6 +51,14 @@ struct EncodedValue {
 Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& parts,
                                  const EncodeOptions& options);
 
+// Are the two one object in two versions, equal in all but the resourceVersion? Then so is what is
+// compressed of them, byte for byte.
+bool DifferOnlyInVersion(const Object& a, const Object& b);
+// The value of an object that differs from the one in `value` only in its head: what is compressed
+// stays as it is.
+Result<std::string> ReplaceHead(std::string_view row_key, std::string_view value,
+                                const ObjectHead& head);
+
 struct DecodeOptions {
   const DictionarySource* dictionaries = nullptr;
   const Cipher* cipher = nullptr;

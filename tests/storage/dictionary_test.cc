@@ -141,6 +141,21 @@ TEST_F(DictionaryTest, AValueOnItsWayKeepsItsDictionary) {
   EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(9999)))->json(), Pod(9999)->json());
 }
 
+TEST_F(DictionaryTest, ADeltaOnItsWayKeepsTheDictionaryOfWhatItHolds) {
+  PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
+  store_->WaitForDictionaries();
+  const EncodedObject known = Must(store_->Encode(pods_.id, *Pod(9999)));
+  ChangeShape();
+  clock_.Advance(std::chrono::minutes(11));
+  Must(Compact(*store_));
+  ASSERT_EQ(Dictionaries().size(), 1U) << "gone from the store";
+  Transaction transaction = store_->Begin();
+  transaction.PutDelta(pods_.id, "handler", known.key, "in here: " + known.value, known.value);
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  Open();
+  EXPECT_EQ(Must(store_->Decode(pods_.id, known.key, known.value))->json(), Pod(9999)->json());
+}
+
 TEST_F(DictionaryTest, AWaitingDeltaKeepsAllDictionaries) {
   PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
   store_->WaitForDictionaries();

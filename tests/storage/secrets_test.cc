@@ -166,6 +166,41 @@ TEST_F(SecretsTest, RotationMovesEveryValueToTheNewKey) {
   EXPECT_EQ(read, 400U) << "the old key is not needed any more";
 }
 
+TEST_F(SecretsTest, ARowUnderAnOldKeyIsNotUsedAgain) {
+  WriteKeys(kOldKey);
+  Fill();
+  WriteKeys(std::string(kNewKey) + "\n" + kOldKey);
+  EncodedObject encoded;
+  {
+    const auto store = Must(Store::Open(Options()));
+    (void)Must(store->OpenCollection(SpecOf("secrets")));
+    encoded = Must(store->EncodeFrom(secrets_, *Secret(1), *Secret(1)));
+    Must(Compact(*store));
+  }
+  WriteKeys(kNewKey);
+  const auto store = Must(Store::Open(Options()));
+  EXPECT_EQ(Must(store->Decode(secrets_, encoded.key, encoded.value))->json(), Secret(1)->json());
+}
+
+TEST_F(SecretsTest, ARowInTheClearIsNotUsedAgain) {
+  WriteKeys(kOldKey);
+  StoreOptions options = Options();
+  options.compression = false;
+  StoreOptions clear = options;
+  clear.encrypted_resources.clear();
+  {
+    const auto store = Must(Store::Open(clear));
+    secrets_ = Must(store->OpenCollection(SpecOf("secrets"))).id;
+    testing::PutAll(*store, secrets_, {Secret(1)});
+    const std::string value = Must(store->EncodeFrom(secrets_, *Secret(1), *Secret(1))).value;
+    EXPECT_NE(value.find(kCanaryValue), std::string::npos);
+  }
+  const auto store = Must(Store::Open(options));
+  ASSERT_EQ(Must(store->OpenCollection(SpecOf("secrets"))).id, secrets_);
+  const std::string value = Must(store->EncodeFrom(secrets_, *Secret(1), *Secret(1))).value;
+  EXPECT_EQ(value.find(kCanaryValue), std::string::npos);
+}
+
 TEST_F(SecretsTest, TheKeyMayComeFromTheEnvironment) {
   ::setenv("LARDER_TEST_STORE_KEY", kOldKey, 1);
   const auto store =

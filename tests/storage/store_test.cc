@@ -49,6 +49,26 @@ class StoreTest : public ::testing::Test {
   CollectionInfo pods_;
 };
 
+TEST_F(StoreTest, WhatIsStoredIsEncodedAgainByReadingIt) {
+  const ObjectPtr pod = Pod(1, 100);
+  testing::PutAll(*store_, pods_.id, {pod});
+  const auto from = [&](const ObjectPtr& object, const ObjectPtr& stored) {
+    const EncodedObject encoded = Must(store_->EncodeFrom(pods_.id, *object, *stored));
+    EXPECT_EQ(encoded.key, object->key());
+    const ObjectPtr read = Must(store_->Decode(pods_.id, encoded.key, encoded.value));
+    EXPECT_EQ(read->json(), object->json());
+    return encoded.value;
+  };
+  EXPECT_EQ(from(pod, pod), Must(store_->Encode(pods_.id, *pod)).value);
+  // As a delete tells of it: a version of its own, and nothing else is new.
+  const ObjectPtr deleted = Pod(1, 101);
+  EXPECT_EQ(from(deleted, pod), Must(store_->Encode(pods_.id, *deleted)).value);
+  // What is stored does not help here.
+  from(Pod(1, 101, "Failed"), pod);
+  from(Pod(1, 102), Pod(1, 101));
+  from(Pod(2, 100), Pod(2, 100));
+}
+
 TEST_F(StoreTest, GivesBackWhatWasPutByteForByte) {
   const ObjectPtr pod = Pod(1);
   testing::PutAll(*store_, pods_.id, {pod});
