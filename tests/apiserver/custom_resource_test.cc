@@ -7,7 +7,6 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr const char* kCrds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 constexpr const char* kWidgets = "/apis/example.com/v1/namespaces/default/widgets";

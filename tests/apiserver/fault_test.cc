@@ -5,7 +5,6 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::HasSubstr;
 using testing::StartsWith;
 using namespace std::chrono_literals;
 

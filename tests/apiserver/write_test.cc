@@ -5,7 +5,6 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 

@@ -15,7 +15,6 @@ namespace larder {
 namespace {
 
 using ::larder::testing::LogCapture;
-using ::larder::testing::ScopedEnv;
 using ::larder::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::Not;

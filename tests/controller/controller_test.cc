@@ -18,7 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 
 TEST_F(ControllerTest, ReconcilesEveryObjectAndEveryChange) {
   CreatePod("a");

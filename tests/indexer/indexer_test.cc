@@ -14,7 +14,6 @@ using testing::Must;
 using testing::NamesOf;
 using testing::Thing;
 using testing::ThingIndexes;
-using ::testing::UnorderedElementsAre;
 using Outcome = Indexer::Outcome;
 
 class IndexerTest : public testing::IndexedStore {

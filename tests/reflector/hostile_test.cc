@@ -14,7 +14,6 @@ using std::chrono::milliseconds;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 class HostileTest : public ReflectorTest {
  protected:

@@ -17,7 +17,6 @@
 namespace larder {
 namespace {
 
-using testing::CodeOf;
 using testing::Must;
 
 std::vector<std::unique_ptr<testing::Child>> Takers(int count, const std::string& path, int times) {

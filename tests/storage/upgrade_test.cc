@@ -17,7 +17,6 @@
 namespace larder {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::Must;
 
 std::string StoredFormat(const std::string& path) {

@@ -23,7 +23,6 @@ namespace larder::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Changes a second that no machine makes.
