@@ -39,10 +39,15 @@ size_t PlainPrefix(std::string_view text, const Special& special) {
   return plain(last) ? text.size() : at;
 }
 
-uint64_t SpecialInText(uint64_t word) {
-  return Below(word, 0x20) | Is(word, '"') | Is(word, '\\') | IsHtml(word);
-}
-uint64_t SpecialInRaw(uint64_t word) { return Below(word, 0x21) | IsHtml(word); }
+// Types and not functions: each is compiled into the loop that calls it.
+struct SpecialInText {
+  uint64_t operator()(uint64_t word) const {
+    return Below(word, 0x20) | Is(word, '"') | Is(word, '\\') | IsHtml(word);
+  }
+};
+struct SpecialInRaw {
+  uint64_t operator()(uint64_t word) const { return Below(word, 0x21) | IsHtml(word); }
+};
 
 bool IsPlain(char c) {
   const auto byte = static_cast<uint8_t>(c);
@@ -125,7 +130,7 @@ void GoJsonWriter::Text(std::string_view text) {
   Need(text.size() + 2);
   *at_++ = '"';
   while (!text.empty()) {
-    size_t plain = PlainPrefix(text, SpecialInText);
+    size_t plain = PlainPrefix(text, SpecialInText());
     while (plain < text.size() && IsPlain(text[plain])) ++plain;
     Plain(text.substr(0, plain));
     text.remove_prefix(plain);
@@ -145,7 +150,7 @@ bool GoJsonWriter::Raw(std::string_view json) {
     return static_cast<uint8_t>(c) > 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '<' &&
            c != '>' && c != '&';
   };
-  const std::string_view rest = json.substr(PlainPrefix(json, SpecialInRaw));
+  const std::string_view rest = json.substr(PlainPrefix(json, SpecialInRaw()));
   if (std::all_of(rest.begin(), rest.end(), as_it_is)) {
     Plain(json);
     return true;
