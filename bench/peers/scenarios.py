@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,13 @@ class Failed(Exception):
     pass
 
 
+def leave_some_memory():
+    """In the child: a peer that wants more than there is fails, instead of taking the machine with it."""
+    lines = dict(line.split(":") for line in open("/proc/meminfo"))
+    most = int(lines["MemAvailable"].split()[0]) * 1024 * 9 // 10
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
 class Run:
     """A peer's process. Its lines come one by one; the server's CPU is read as soon as one is there."""
 
@@ -28,7 +36,7 @@ class Run:
         self.server, self.command = server, command
         self.server_cpu = server.cpu() if server else 0
         start = {"BENCH_START": str(time.time_ns())}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=leave_some_memory,
                                         env={**os.environ, **(environment or {}), **start})
         atexit.register(self.process.kill)  # which does nothing to a process that ended
 
