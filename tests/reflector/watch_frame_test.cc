@@ -17,7 +17,7 @@ using testing::Pair;
 constexpr const char* kProtobuf =
     "application/vnd.kubernetes.protobuf;stream=watch,application/json";
 constexpr const char* kProtobufObject = "application/vnd.kubernetes.protobuf,application/json";
-constexpr const char* kJson = "application/json";
+constexpr const char* kJsonAnswer = "application/json";
 const TypeMeta kPod{"v1", "Pod"};
 // In a pod: of a later release.
 const std::string kNewer = ProtobufField(99, "of a later release");
@@ -81,7 +81,7 @@ TEST_F(WatchFrameTest, IsNotAskedForWhereItIsNotWanted) {
   StoredAt("10");
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kJson)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kJsonAnswer)));
 }
 
 TEST_F(WatchFrameTest, IsNotAskedForOfCustomResources) {
@@ -89,7 +89,7 @@ TEST_F(WatchFrameTest, IsNotAskedForOfCustomResources) {
   StoredAt("10");
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kJson)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kJsonAnswer)));
 }
 
 TEST_F(WatchFrameTest, IsNotAskedForOfMetadata) {
@@ -122,8 +122,8 @@ TEST_F(WatchFrameTest, AFieldThatIsNotKnownIsAskedForAgainAsJsonFromTheCursor) {
   server.Push(Answer::Status(406, "NotAcceptable"));  // no metadata lists
   server.Push(Answer::Json(PodListJson("20", {b})));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("W 11", kJson),
-                                   Pair("W 12", kJson), Pair("L", kJson)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("W 11", kJsonAnswer),
+                                   Pair("W 12", kJsonAnswer), Pair("L", kJsonAnswer)));
   EXPECT_EQ(target.calls[1], "ADDED x/a@11");
   EXPECT_EQ(target.calls[2], "ADDED x/b@12");
   EXPECT_EQ(Restarts("Unsupported"), 1U);
@@ -142,8 +142,8 @@ TEST_F(WatchFrameTest, AServerThatRefusesItIsAskedForJsonAtOnceAndThenWithABacko
   StoredAt("10");
   for (int i = 0; i < 3; ++i) server.Push(Answer::Status(406, "NotAcceptable"));
   Run();
-  EXPECT_THAT(Asked(),
-              ElementsAre(Pair("W 10", kProtobuf), Pair("W 10", kJson), Pair("W 10", kJson)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("W 10", kJsonAnswer),
+                                   Pair("W 10", kJsonAnswer)));
   EXPECT_EQ(clock.Waits().size(), 2U);
 }
 
@@ -152,8 +152,8 @@ TEST_F(WatchFrameTest, AListThatCannotBeReadMakesTheWatchJsonToo) {
   server.Push(Answer::Json(PodListJson("9", {kA})));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(),
-              ElementsAre(Pair("L", kProtobufObject), Pair("L", kJson), Pair("W 9", kJson)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("L", kProtobufObject), Pair("L", kJsonAnswer),
+                                   Pair("W 9", kJsonAnswer)));
 }
 
 TEST_F(WatchFrameTest, ALineThatBreaksIsNoReasonToGiveItUp) {
@@ -208,7 +208,7 @@ TEST_F(WatchFrameTest, InitialEventsThatCannotBeReadAreListedAsJson) {
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_THAT(Asked(), ElementsAre(Pair("WL", kProtobuf), Pair("L", kProtobufObject),
-                                   Pair("L", kJson), Pair("W 9", kJson)));
+                                   Pair("L", kJsonAnswer), Pair("W 9", kJsonAnswer)));
 }
 
 // One object that differs, after a version expired.
@@ -251,7 +251,7 @@ TEST_P(UnreadableFetchTest, IsFetchedAgainAsJson) {
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a", kProtobufObject),
-                                   Pair("G x/a", kJson), Pair("W 20", kJson)));
+                                   Pair("G x/a", kJsonAnswer), Pair("W 20", kJsonAnswer)));
   EXPECT_THAT(target.calls, ElementsAre("Start", "Begin gone", "Item x/a@5", "End 20"));
 }
 
@@ -267,7 +267,7 @@ TEST_F(FetchTest, AListOfAnotherKindIsFetchedAgainAsJson) {
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("F x/a", kProtobufObject),
-                                   Pair("F x/a", kJson), Pair("W 20", kJson)));
+                                   Pair("F x/a", kJsonAnswer), Pair("W 20", kJsonAnswer)));
 }
 
 TEST_F(FetchTest, APageOfAProxyIsNoReasonToGiveItUp) {
@@ -292,7 +292,7 @@ TEST_P(HostileFrameTest, LeavesTheCursorBehindIt) {
                              EventFrame("ADDED", {.name = "b", .version = "13"})}));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("W 11", kJson)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("W 11", kJsonAnswer)));
   EXPECT_THAT(target.calls, ElementsAre("Start", "ADDED x/a@11"));
   EXPECT_EQ(Restarts("Protocol"), 1U);
 }
