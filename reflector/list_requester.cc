@@ -332,10 +332,10 @@ Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireM
   return object;
 }
 
-Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const TypeMeta& fallback) {
+Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const TypeMeta& type) {
   const Clock::Steady before = clock_->Now();
-  Result<ObjectPtr> object = item.wire ? Object::FromWire(item.json, DefaultType(), *item.wire)
-                                       : Object::Parse(item.json, fallback);
+  Result<ObjectPtr> object =
+      item.wire ? Object::FromWire(item.json, type, *item.wire) : Object::Parse(item.json, type);
   if (!object) {
     object.error().message += NameForLog(item.json);
     return object;

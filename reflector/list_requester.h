@@ -69,8 +69,9 @@ class ListRequester {
   // Did the last call fail after the server had begun to answer?
   bool failed_in_body() const { return in_body_; }
 
-  // Reads one object's text, timed and counted. Also for watch events.
-  Result<ObjectPtr> Parse(const ListReader::ItemText& item, const TypeMeta& fallback);
+  // Reads one object's text, timed and counted. Also for watch events. `type`: what it is, where
+  // its text does not say.
+  Result<ObjectPtr> Parse(const ListReader::ItemText& item, const TypeMeta& type);
   TypeMeta DefaultType() const { return {options_.resource.ApiVersion(), options_.resource.kind}; }
 
  private:
