@@ -21,22 +21,46 @@ constexpr uint64_t Below(uint64_t word, uint8_t limit) { return (word - kOnes * 
 // '<' and '>' differ in one bit.
 constexpr uint64_t IsHtml(uint64_t word) { return Is(word & ~(kOnes * 2), '<') | Is(word, '&'); }
 
-// How many bytes at the beginning need no look: none of eight together did.
 template <typename Special>
-size_t PlainPrefix(std::string_view text, const Special& special) {
-  const auto plain = [&](size_t at) {
-    uint64_t word;
-    std::memcpy(&word, text.data() + at, 8);
-    return ((special(word) | word) & kHighs) == 0;
-  };
-  if (text.size() < 8) return 0;
-  const size_t last = text.size() - 8;
-  size_t at = 0;
-  for (; at < last; at += 8) {
-    if (!plain(at)) return at;
+bool IsPlainWord(uint64_t word, const Special& special) {
+  return ((special(word) | word) & kHighs) == 0;
+}
+
+uint64_t Load8(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
+// Copies what needs no look, eight bytes at a time, and returns how many those are. Text of fewer
+// than eight is copied whole or not at all. `to` has room for all of it.
+template <typename Special>
+size_t CopyPlain(std::string_view text, char* to, const Special& special) {
+  const char* const from = text.data();
+  const size_t size = text.size();
+  if (size >= 8) {
+    const size_t last = size - 8;
+    for (size_t at = 0; at < last; at += 8) {
+      const uint64_t word = Load8(from + at);
+      if (!IsPlainWord(word, special)) return at;
+      std::memcpy(to + at, &word, sizeof(word));
+    }
+    // The last eight, some of which may have been copied.
+    const uint64_t word = Load8(from + last);
+    if (!IsPlainWord(word, special)) return last - last % 8;
+    std::memcpy(to + last, &word, sizeof(word));
+    return size;
   }
-  // The last eight, some of which may have been looked at.
-  return plain(last) ? text.size() : at;
+  if (size >= 4) {
+    uint32_t first, second;
+    std::memcpy(&first, from, sizeof(first));
+    std::memcpy(&second, from + size - 4, sizeof(second));
+    if (!IsPlainWord(uint64_t{second} << 32 | first, special)) return 0;
+    std::memcpy(to, &first, sizeof(first));
+    std::memcpy(to + size - 4, &second, sizeof(second));
+    return size;
+  }
+  return 0;
 }
 
 // Types and not functions: each is compiled into the loop that calls it.
@@ -130,9 +154,10 @@ void GoJsonWriter::Text(std::string_view text) {
   Need(text.size() + 2);
   *at_++ = '"';
   while (!text.empty()) {
-    size_t plain = PlainPrefix(text, SpecialInText());
-    while (plain < text.size() && IsPlain(text[plain])) ++plain;
-    Plain(text.substr(0, plain));
+    Need(text.size());
+    size_t plain = CopyPlain(text, at_, SpecialInText());
+    for (; plain < text.size() && IsPlain(text[plain]); ++plain) at_[plain] = text[plain];
+    at_ += plain;
     text.remove_prefix(plain);
     if (!text.empty()) text.remove_prefix(Character(text));
   }
@@ -150,9 +175,11 @@ bool GoJsonWriter::Raw(std::string_view json) {
     return static_cast<uint8_t>(c) > 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '<' &&
            c != '>' && c != '&';
   };
-  const std::string_view rest = json.substr(PlainPrefix(json, SpecialInRaw()));
-  if (std::all_of(rest.begin(), rest.end(), as_it_is)) {
-    Plain(json);
+  Need(json.size());
+  const size_t plain = CopyPlain(json, at_, SpecialInRaw());
+  if (std::all_of(json.begin() + static_cast<ptrdiff_t>(plain), json.end(), as_it_is)) {
+    std::memcpy(at_ + plain, json.data() + plain, json.size() - plain);
+    at_ += json.size();
     return true;
   }
   bool in_string = false;

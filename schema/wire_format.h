@@ -18,7 +18,7 @@ class WireFields {
       : next_(message.data()), end_(message.data() + message.size()) {}
 
   // False at the end, and where the message is malformed.
-  bool Next() {
+  [[gnu::always_inline]] bool Next() {
     if (next_ == end_) return false;
     begin_ = next_;
     uint64_t tag = 0;
@@ -56,19 +56,31 @@ class WireFields {
   bool NextPacked(uint64_t& value) { return next_ != end_ && Varint(value); }
 
  private:
-  bool Varint(uint64_t& value) {
+  [[gnu::always_inline]] bool Varint(uint64_t& value) {
     // Most are of one byte.
-    if (next_ != end_ && static_cast<uint8_t>(*next_) < 0x80) {
+    if (next_ != end_ && static_cast<uint8_t>(*next_) < 0x80) [[likely]] {
       value = static_cast<uint8_t>(*next_++);
       return true;
     }
-    value = 0;
-    for (uint32_t shift = 0; shift < 64 && next_ != end_; shift += 7) {
-      const auto byte = static_cast<uint8_t>(*next_++);
+    const Long number = LongVarint(next_, end_);
+    if (number.behind == nullptr) return Malformed("a number does not end");
+    value = number.value;
+    next_ = number.behind;
+    return true;
+  }
+  // By value, so that a loop over fields keeps its place in registers.
+  struct Long {
+    uint64_t value;
+    const char* behind;  // null: it does not end
+  };
+  [[gnu::noinline]] static Long LongVarint(const char* at, const char* end) {
+    uint64_t value = 0;
+    for (uint32_t shift = 0; shift < 64 && at != end; shift += 7) {
+      const auto byte = static_cast<uint8_t>(*at++);
       value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return true;
+      if (byte < 0x80) return {value, at};
     }
-    return Malformed("a number does not end");
+    return {0, nullptr};
   }
   bool Take(uint64_t length) {
     if (length > static_cast<uint64_t>(end_ - next_)) {
