@@ -8,7 +8,7 @@
 //   envelope.uid = envelope.Text("c458dea9-d195-4b0f-a2f7-0fba5a30035d");
 //   Result<std::string> bytes = envelope.Finish();   // or why the object is refused
 //
-// Not thread-safe.
+// Not thread-safe, and one at a time in a thread: they share the thread's buffer.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -25,6 +25,14 @@ namespace larder {
 
 class EnvelopeWriter {
  public:
+  EnvelopeWriter() : builder_(Buffer()) { builder_.Clear(); }
+  ~EnvelopeWriter() {
+    // One huge object must not pin its memory.
+    if (builder_.GetSize() > kKeptBytes) builder_.Reset();
+  }
+  EnvelopeWriter(const EnvelopeWriter&) = delete;
+  EnvelopeWriter& operator=(const EnvelopeWriter&) = delete;
+
   using TextOffset = flatbuffers::Offset<flatbuffers::String>;
   using Pairs = std::vector<flatbuffers::Offset<fbs::KeyValue>>;
 
@@ -82,7 +90,14 @@ class EnvelopeWriter {
     return {};
   }
 
-  flatbuffers::FlatBufferBuilder builder_{2048};
+  static constexpr size_t kKeptBytes = size_t{64} << 10;
+
+  static flatbuffers::FlatBufferBuilder& Buffer() {
+    thread_local flatbuffers::FlatBufferBuilder builder(2048);
+    return builder;
+  }
+
+  flatbuffers::FlatBufferBuilder& builder_;
   TextOffset namespace_, name_;
   std::vector<flatbuffers::Offset<fbs::OwnerReference>> owners_;
   std::vector<TextOffset> finalizers_;
