@@ -8,12 +8,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/process.h"
 #include "bench/peers/larder/peer.h"
 #include "bench/real_pods.h"
 
 int main(int argc, char** argv) {
   using namespace larder::bench;
   SinceStart();
+  larder::PrepareProcess();
   spdlog::set_level(spdlog::level::err);
   CLI::App app("larder as a peer in ./dev bench peers");
   app.require_subcommand(1);
