@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/varint.h"
+
 namespace larder {
 
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -74,13 +76,10 @@ class WireFields {
     const char* behind;  // null: it does not end
   };
   [[gnu::noinline]] static Long LongVarint(const char* at, const char* end) {
+    std::string_view rest(at, static_cast<size_t>(end - at));
     uint64_t value = 0;
-    for (uint32_t shift = 0; shift < 64 && at != end; shift += 7) {
-      const auto byte = static_cast<uint8_t>(*at++);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return {value, at};
-    }
-    return {0, nullptr};
+    if (!TakeVarint(rest, value)) return {0, nullptr};
+    return {value, rest.data()};
   }
   bool Take(uint64_t length) {
     if (length > static_cast<uint64_t>(end_ - next_)) {

@@ -3,8 +3,8 @@
 #include <array>
 #include <chrono>
 
+#include "base/varint.h"
 #include "schema/envelope_generated.h"
-#include "storage/varint.h"
 
 namespace larder {
 namespace {

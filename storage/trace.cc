@@ -13,8 +13,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/varint.h"
 #include "storage/transaction_rep.h"
-#include "storage/varint.h"
 
 namespace larder {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <optional>
 
+#include "base/varint.h"
 #include "schema/envelope_generated.h"
 #include "storage/splice.h"
-#include "storage/varint.h"
 
 namespace larder {
 namespace {
