@@ -1,15 +1,9 @@
 #include "reflector/frame_splitter.h"
 
-#include "reflector/buffer_limits.h"
-
 namespace larder {
 
 Result<std::optional<std::string_view>> FrameSplitter::Next() {
-  if (carry_given_) {
-    carry_given_ = false;
-    carry_.clear();
-    if (carry_.capacity() > kKeptBytes) carry_.shrink_to_fit();
-  }
+  carry_.Release();
   for (; length_bytes_ < kLengthBytes && !piece_.empty(); piece_.remove_prefix(1)) {
     length_ = length_ << 8 | static_cast<uint8_t>(piece_.front());
     ++length_bytes_;
@@ -21,20 +15,15 @@ Result<std::optional<std::string_view>> FrameSplitter::Next() {
                      "a watch event has {} bytes, {} are allowed (max_event_bytes)", length_,
                      max_frame_bytes_);
   }
-  std::string_view frame = piece_.substr(0, length_ - carry_.size());
+  const std::string_view frame = piece_.substr(0, length_ - carry_.size());
   piece_.remove_prefix(frame.size());
   if (carry_.size() + frame.size() < length_) {
-    carry_.append(frame);
+    carry_.Append(frame);
     return std::nullopt;
-  }
-  if (!carry_.empty()) {
-    carry_.append(frame);
-    carry_given_ = true;
-    frame = carry_;
   }
   length_bytes_ = 0;
   length_ = 0;
-  return frame;
+  return carry_.Complete(frame);
 }
 
 }  // namespace larder

@@ -13,10 +13,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "reflector/carry.h"
 
 namespace larder {
 
@@ -39,8 +39,7 @@ class FrameSplitter {
   std::string_view piece_;
   size_t length_bytes_ = 0;  // how many bytes of the length are there
   uint32_t length_ = 0;
-  std::string carry_;
-  bool carry_given_ = false;  // carry_ was handed out by the last call
+  Carry carry_;
 };
 
 }  // namespace larder

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "reflector/buffer_limits.h"
-
 namespace larder {
 namespace {
 
@@ -15,11 +13,7 @@ std::string_view WithoutReturn(std::string_view line) {
 }  // namespace
 
 Result<std::optional<std::string_view>> LineSplitter::Next() {
-  if (carry_given_) {
-    carry_given_ = false;
-    carry_.clear();
-    if (carry_.capacity() > kKeptBytes) carry_.shrink_to_fit();
-  }
+  carry_.Release();
   while (!piece_.empty()) {
     const void* newline = std::memchr(piece_.data(), '\n', piece_.size());
     const size_t length =
@@ -32,21 +26,12 @@ Result<std::optional<std::string_view>> LineSplitter::Next() {
     const std::string_view part = piece_.substr(0, length);
     piece_.remove_prefix(newline ? length + 1 : length);
     if (!newline) {
-      carry_.append(part);
+      carry_.Append(part);
       return std::nullopt;
     }
-    std::string_view line = part;
-    if (!carry_.empty()) {
-      carry_.append(part);
-      carry_given_ = true;
-      line = carry_;
-    }
-    line = WithoutReturn(line);
+    const std::string_view line = WithoutReturn(carry_.Complete(part));
     if (!line.empty()) return line;
-    if (carry_given_) {
-      carry_given_ = false;
-      carry_.clear();
-    }
+    carry_.Release();
   }
   return std::nullopt;
 }

@@ -12,10 +12,10 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "reflector/carry.h"
 
 namespace larder {
 
@@ -29,13 +29,12 @@ class LineSplitter {
   // The next whole line; nullopt when more bytes are needed.
   Result<std::optional<std::string_view>> Next();
   // Is there a line that began and did not end?
-  bool InLine() const { return !carry_.empty(); }
+  bool InLine() const { return carry_.size() != 0; }
 
  private:
   const size_t max_line_bytes_;
   std::string_view piece_;
-  std::string carry_;
-  bool carry_given_ = false;  // carry_ was handed out by the last call
+  Carry carry_;
 };
 
 }  // namespace larder

@@ -84,21 +84,15 @@ Result<std::optional<ListReader::Entry>> ListReader::Next(const std::stop_token&
   }
 }
 
-// Of a list once: its type stands in front of its items.
-Result<void> ListReader::CheckType() {
-  const TypeMeta type = proto_.head().ItemType({});
-  if (type.kind == wanted_.kind && type.api_version == wanted_.api_version) return {};
-  return MakeError(ErrorCode::kProtocol, "asked for a list of {} {}, the server sent {} {}",
-                   wanted_.api_version, wanted_.kind, proto_.head().api_version,
-                   proto_.head().kind);
-}
-
 Result<ListReader::Entry> ListReader::TakeProtobuf() {
   if (wire_ == nullptr) {
     LARDER_ASSIGN_OR_RETURN(const ItemHead head, ParseItemHead(proto_.item()));
     return Entry(head);
   }
-  if (!std::exchange(type_checked_, true)) LARDER_RETURN_IF_ERROR(CheckType());
+  // Once: a list's type stands in front of its items.
+  if (!std::exchange(type_checked_, true)) {
+    LARDER_RETURN_IF_ERROR(proto_.head().CheckItems(wanted_));
+  }
   LARDER_ASSIGN_OR_RETURN(
       const WireHead head,
       WireToJson(*wire_, wanted_, proto_.item(), options_.max_json_depth, known_, converted_));

@@ -55,7 +55,6 @@ class ListReader {
              Clock* clock, Recorder& recorder, const WireMessage* wire);
   Result<std::string_view> ReadPiece(const std::stop_token& stop);
   Result<Entry> TakeProtobuf();
-  Result<void> CheckType();
 
   const std::unique_ptr<BodyStream> stream_;
   const bool protobuf_;

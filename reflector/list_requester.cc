@@ -324,11 +324,7 @@ Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireM
     LARDER_ASSIGN_OR_RETURN(object, Parse({json, head}, type));
   }
   LARDER_RETURN_IF_ERROR(splitter.Finish());
-  const TypeMeta sent = splitter.head().ItemType({});
-  if (sent.kind != type.kind || sent.api_version != type.api_version) {
-    return MakeError(ErrorCode::kProtocol, "the server sent a list of another kind than {}",
-                     type.kind);
-  }
+  LARDER_RETURN_IF_ERROR(splitter.head().CheckItems(type));
   return object;
 }
 

@@ -60,12 +60,15 @@ TypeMeta ListHead::ItemType(const TypeMeta& fallback) const {
   return type;
 }
 
+Result<void> ListHead::CheckItems(const TypeMeta& wanted) const {
+  const TypeMeta type = ItemType({});
+  if (type.kind == wanted.kind && type.api_version == wanted.api_version) return {};
+  return MakeError(ErrorCode::kProtocol, "asked for a list of {} {}, the server sent {} {}",
+                   wanted.api_version, wanted.kind, api_version, kind);
+}
+
 Result<ListSplitter::Step> ListSplitter::Next() {
-  if (carry_given_) {
-    carry_given_ = false;
-    carry_.clear();
-    if (carry_.capacity() > kKeptBytes) carry_.shrink_to_fit();
-  }
+  carry_.Release();
   while (!rest_.empty()) {
     switch (place_) {
       case Place::kInItem: {
@@ -223,17 +226,11 @@ Result<bool> ListSplitter::ScanItem() {
   }
   rest_.remove_prefix(part.size());
   if (!end) {
-    carry_.append(part);
+    carry_.Append(part);
     return false;
   }
   place_ = Place::kAfterItem;
-  if (carry_.empty()) {
-    item_ = part;
-  } else {
-    carry_.append(part);
-    carry_given_ = true;
-    item_ = carry_;
-  }
+  item_ = carry_.Complete(part);
   return true;
 }
 

@@ -25,6 +25,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "reflector/carry.h"
 #include "schema/json_span.h"
 #include "schema/object.h"
 
@@ -42,6 +43,8 @@ struct ListHead {
   // What its items are, as far as it is known by now: "PodList" of "v1" holds {"v1", "Pod"}; else
   // `fallback`.
   TypeMeta ItemType(const TypeMeta& fallback) const;
+  // kProtocol where they are something else than `wanted`.
+  Result<void> CheckItems(const TypeMeta& wanted) const;
 };
 
 class ListSplitter {
@@ -103,8 +106,7 @@ class ListSplitter {
   std::string value_;  // of the key that is being read, where it is wanted
   bool escaped_ = false;
   bool items_seen_ = false;
-  std::string carry_;  // the part of an item that came with earlier pieces
-  bool carry_given_ = false;
+  Carry carry_;  // of an item
   std::string_view item_;
   ListHead head_;
 };

@@ -78,11 +78,7 @@ Result<ItemHead> ParseItemHead(std::string_view message) {
 }
 
 Result<ProtoListSplitter::Step> ProtoListSplitter::Next() {
-  if (carry_given_) {
-    carry_given_ = false;
-    carry_.clear();
-    if (carry_.capacity() > kKeptBytes) carry_.shrink_to_fit();
-  }
+  carry_.Release();
   while (!rest_.empty()) {
     if (place_ == Place::kPayload) {
       LARDER_ASSIGN_OR_RETURN(const bool item, TakePayload());
@@ -182,26 +178,24 @@ Result<void> ProtoListSplitter::BeginPayload(uint64_t length) {
 
 Result<bool> ProtoListSplitter::TakePayload() {
   const size_t bytes = static_cast<size_t>(std::min<uint64_t>(field_left_, rest_.size()));
-  std::string_view part = rest_.substr(0, bytes);
+  const std::string_view part = rest_.substr(0, bytes);
   rest_.remove_prefix(bytes);
   Count(bytes);
   field_left_ -= bytes;
-  if (field_left_ != 0 || !carry_.empty()) {
-    carry_.append(part);
-    part = carry_;
+  if (field_left_ != 0) {
+    carry_.Append(part);
+    return false;
   }
-  if (field_left_ != 0) return false;
-  carry_given_ = !carry_.empty();
+  const std::string_view whole = carry_.Complete(part);
   const bool beside_list = !in_list_;
   const bool is_item = in_list_ && field_ == kListItems;
   EndField();
   if (is_item) {
-    item_ = part;
+    item_ = whole;
     return true;
   }
-  LARDER_RETURN_IF_ERROR(beside_list ? ParseType(part, head_) : ParseListMeta(part, head_));
-  carry_.clear();
-  carry_given_ = false;
+  LARDER_RETURN_IF_ERROR(beside_list ? ParseType(whole, head_) : ParseListMeta(whole, head_));
+  carry_.Release();
   return false;
 }
 

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "reflector/carry.h"
 #include "reflector/list_splitter.h"
 
 namespace larder {
@@ -79,8 +80,7 @@ class ProtoListSplitter {
   uint32_t varint_shift_ = 0;
   uint32_t field_ = 0;
   uint64_t field_left_ = 0;  // bytes of the current field not read yet
-  std::string carry_;
-  bool carry_given_ = false;
+  Carry carry_;
   std::string_view item_;
   ListHead head_;
 };
