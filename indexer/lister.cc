@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schema/key_order.h"
+
 namespace larder {
 namespace {
 
@@ -10,12 +12,6 @@ constexpr std::string_view kTokenPrefix = "after:";
 constexpr size_t kChunk = 512;
 // Beyond so many entries the planner does not count on.
 constexpr size_t kMostCounted = 1000;
-
-// The order of the store: of "namespace/name" as bytes, which is not that of the pairs.
-bool ComesBefore(const ObjectKey& a, const ObjectKey& b) {
-  if (a.ns == b.ns) return a.name < b.name;
-  return a.ns + "/" < b.ns + "/";
-}
 
 Result<ObjectKey> ParseToken(const std::string& token) {
   if (token.empty()) return ObjectKey{};

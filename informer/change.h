@@ -27,6 +27,10 @@ struct ObjectChange {
 
   // The newest state there is.
   const ObjectPtr& current() const { return object ? object : old; }
+  // What it costs in memory, with the objects it brings.
+  size_t ByteSize() const {
+    return (old ? old->ByteSize() : 0) + (object ? object->ByteSize() : 0) + sizeof(*this);
+  }
 };
 
 // What somebody hears of a change who sees only objects for which `holds` is

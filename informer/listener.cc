@@ -7,25 +7,14 @@
 #include <functional>
 #include <random>
 
+#include "schema/key_order.h"
+
 namespace larder {
 namespace {
 
-constexpr size_t kRowsPerRead = 256;
-constexpr size_t kAcknowledgeEvery = 256;
-// Objects read at a time while nobody can commit: a millisecond or so.
-constexpr size_t kStreamPiece = 128;
-
-size_t Cost(const ObjectChange& change) {
-  return (change.old ? change.old->ByteSize() : 0) +
-         (change.object ? change.object->ByteSize() : 0) + sizeof(ObjectChange);
-}
-
-// Does `a` come after `b` in the store's order? That is the order of
-// "namespace/name" as bytes.
-bool Behind(const ObjectKey& a, const ObjectKey& b) {
-  if (b.name.empty()) return true;  // nothing was read yet
-  if (a.ns == b.ns) return a.name > b.name;
-  return a.ns + "/" > b.ns + "/";
+// Has the stream not come to this key yet? `after`: the last that it read.
+bool IsAhead(const ObjectKey& key, const ObjectKey& after) {
+  return after.name.empty() || ComesBefore(after, key);
 }
 
 }  // namespace
@@ -129,7 +118,7 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
   if (!seen) return {};
   MutexLock lock(mutex_);
   const bool first = stream_ == Stream::kFirst;
-  if (const ObjectKey key = seen->current()->key(); first && Behind(key, stream_after_)) {
+  if (const ObjectKey key = seen->current()->key(); first && IsAhead(key, stream_after_)) {
     stream_idle_ = stream_idle_ && !spilling_ && HasRoom();
     if (!stream_idle_) return {};
     stream_after_ = key;
@@ -155,7 +144,7 @@ Result<void> Listener::Stage(Indexer::Writer& writer, const ObjectChange& change
   if (spill) {
     rows_waiting_ = true;
   } else {
-    buffer_bytes_ += Cost(*seen);
+    buffer_bytes_ += seen->ByteSize();
     staged_.push_back({*std::move(seen), generation, false, clock_->Now()});
   }
   return {};
@@ -170,7 +159,7 @@ void Listener::Publish(bool committed) {
     if (committed) {
       buffer_.push_back(std::move(pending));
     } else {
-      buffer_bytes_ -= Cost(pending.change);
+      buffer_bytes_ -= pending.change.ByteSize();
     }
   }
   staged_.clear();
@@ -200,304 +189,6 @@ Clock::Steady Listener::NextResync() const {
   const auto jitter =
       std::uniform_int_distribution<int64_t>(0, options_.resync_period.count() / 10)(random);
   return clock_->Now() + options_.resync_period + std::chrono::milliseconds(jitter);
-}
-
-// Waits for something to do; false: stop.
-bool Listener::Wait(const std::stop_token& stop) {
-  MutexLock lock(mutex_);
-  while (!stop.stop_requested()) {
-    if (!buffer_.empty() || rows_waiting_) return true;
-    if (stream_ != Stream::kNone && !stream_idle_) return true;
-    if (clock_->Now() >= resync_at_ || !delivered_.empty()) return true;
-    if (synced_ && note_due_) return true;  // it could not be written yet
-    clock_->WaitUntil(mutex_, wake_, resync_at_, stop);
-  }
-  return false;
-}
-
-void Listener::Run(const std::stop_token& stop) {
-  Work(stop);
-  std::shared_ptr<Listener> self;  // the last thing to go
-  MutexLock lock(mutex_);
-  ended_ = true;
-  wake_.notify_all();
-  self = std::move(left_behind_);
-}
-
-void Listener::Work(const std::stop_token& stop) {
-  while (Wait(stop)) {
-    const Result<bool> outcome = DeliverOnce(stop);
-    if (outcome && !*outcome) return;
-    SetError(outcome ? Result<void>() : tl::unexpected(outcome.error()));
-    if (!outcome) {
-      spdlog::error("handler {}: {}; trying again", name_, outcome.error().ToString());
-      clock_->SleepFor(std::chrono::seconds(1), stop);
-    }
-  }
-  SetError(AcknowledgeDelivered());
-}
-
-// False: left behind.
-Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
-  BeginResyncWhenDue();
-  LARDER_RETURN_IF_ERROR(ReadStream());
-  if (!DeliverBuffered(stop)) return false;
-  if (synced_) LARDER_RETURN_IF_ERROR(RememberName());
-  LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
-  if (stop.stop_requested()) return true;
-  return DeliverRows(stop);
-}
-
-void Listener::SetError(const Result<void>& outcome) {
-  MutexLock lock(mutex_);
-  stats_.error = outcome ? std::optional<Error>() : outcome.error();
-}
-
-void Listener::BeginResyncWhenDue() {
-  MutexLock lock(mutex_);
-  if (clock_->Now() < resync_at_) return;
-  resync_at_ = NextResync();
-  // One that is still under way counts for this one, too; and before the first
-  // list is delivered there is nothing to repeat.
-  if (stream_ != Stream::kNone || !synced_) return;
-  stream_ = Stream::kResync;
-  stream_after_ = {};
-  ++stats_.resyncs;
-}
-
-Result<void> Listener::ReadStream() {
-  {
-    MutexLock lock(mutex_);
-    if (stream_ == Stream::kNone || stream_idle_) return {};
-    if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
-  }
-  // Nothing is staged while this is held; what is staged after it finds the piece in the buffer.
-  const auto writer = indexer_->BeginWrite();
-  std::vector<ObjectPtr> piece;
-  size_t scanned = 0;
-  size_t bytes = 0;
-  const size_t most = std::clamp<size_t>(options_.buffer_events / 2, 1, kStreamPiece);
-  bool more = false;
-  // Read outside of mutex_: a filter may be called.
-  ObjectKey after;
-  bool first = false;
-  {
-    MutexLock lock(mutex_);
-    if (rows_waiting_) return {};  // what is in memory is delivered before them
-    // Changes may have come in before the write lock was ours.
-    if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
-    after = stream_after_;
-    first = stream_ == Stream::kFirst;
-  }
-  LARDER_RETURN_IF_ERROR(indexer_->ForEach(
-      options_.ns, after,
-      [&](const ObjectPtr& object) {
-        if (scanned >= most || bytes >= options_.buffer_bytes / 4) {
-          more = true;
-          return false;
-        }
-        after = object->key();
-        ++scanned;
-        bytes += object->ByteSize();
-        if (Holds(*object)) piece.push_back(object);
-        return true;
-      },
-      indexer_->TakeView()));
-  MutexLock lock(mutex_);
-  const auto now = clock_->Now();
-  for (ObjectPtr& object : piece) {
-    ObjectChange change =
-        first ? ObjectChange{ChangeType::kAdded, nullptr, std::move(object), true, false}
-              : ObjectChange{ChangeType::kUpdated, object, object, false, false};
-    buffer_bytes_ += Cost(change);
-    buffer_.push_back({std::move(change), 0, false, now});
-  }
-  stream_after_ = std::move(after);
-  if (more) return {};
-  if (first && !list_complete_) {
-    stream_idle_ = true;
-  } else {
-    EndStream();
-  }
-  return {};
-}
-
-void Listener::EndStream() {
-  const bool first = stream_ == Stream::kFirst;
-  stream_ = Stream::kNone;
-  stream_idle_ = false;
-  stream_after_ = {};
-  if (first && list_complete_) PushListEnd();
-}
-
-bool Listener::DeliverBuffered(const std::stop_token& stop) {
-  for (size_t delivered = 0; !stop.stop_requested(); ++delivered) {
-    Pending next;
-    {
-      MutexLock lock(mutex_);
-      if (buffer_.empty()) return true;
-      // A stream has its turn also while changes come without end.
-      if (delivered >= kStreamPiece && stream_ != Stream::kNone) return true;
-      // The first list ends when what spilled of it is delivered, too.
-      if (rows_waiting_ && OnlyListEndIsBuffered()) return true;
-      next = buffer_.front();
-    }
-    if (next.list_end) {
-      static_cast<void>(RememberName());  // where it fails, DeliverOnce tries again
-      synced_.store(true);
-    } else if (!Deliver(next.change)) {
-      return false;
-    }
-    {
-      // Taken out only now, so that what the handler is busy with counts as
-      // waiting.
-      MutexLock lock(mutex_);
-      buffer_.pop_front();
-      if (!next.list_end) buffer_bytes_ -= Cost(next.change);
-    }
-    if (next.generation != 0)
-      delivered_.emplace_back(next.change.current()->key(), next.generation);
-    if (delivered_.size() >= kAcknowledgeEvery) SetError(AcknowledgeDelivered());
-  }
-  return true;
-}
-
-// From here on the name is known: a restart brings only what is not acknowledged.
-Result<void> Listener::RememberName() {
-  if (!note_due_) return {};
-  LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
-  note_due_ = false;
-  return {};
-}
-
-Result<void> Listener::CommitAcknowledged(Indexer::Writer& writer) {
-  const Result<void> outcome = writer.Commit(Durability::kRelaxed);
-  if (!outcome) rows_.CommitFailed();
-  return outcome;
-}
-
-Result<void> Listener::AcknowledgeDelivered() {
-  if (delivered_.empty()) return {};
-  const auto writer = indexer_->BeginWrite();
-  size_t removed = 0;
-  for (const auto& [key, generation] : delivered_) {
-    LARDER_ASSIGN_OR_RETURN(const bool one, rows_.Acknowledge(*writer, key, generation));
-    if (one) ++removed;
-  }
-  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
-  delivered_.clear();
-  MutexLock lock(mutex_);
-  row_count_ -= std::min(row_count_, removed);
-  return {};
-}
-
-// Of what is in memory nothing is newer than a row. A mark behind which there is no change waits
-// for the rows; one with changes behind it was set before the first of them spilled.
-bool Listener::OnlyListEndIsBuffered() const {
-  return buffer_.size() == 1 && buffer_.front().list_end;
-}
-
-// nullopt: what is in memory comes first.
-Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const ObjectKey& after) {
-  Indexer::View view;
-  {
-    // No commit is under way now: one that began to spill has put the changes before that into the
-    // buffer, and those after it go to disk only.
-    const auto writer = indexer_->BeginWrite();
-    {
-      MutexLock lock(mutex_);
-      if (!buffer_.empty() && !OnlyListEndIsBuffered()) return std::nullopt;
-    }
-    view = rows_.BeginRead(*writer);
-  }
-  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(view, after, kRowsPerRead));
-  const auto writer = indexer_->BeginWrite();
-  LARDER_ASSIGN_OR_RETURN(const bool marked, rows_.HandOut(*writer, &rows));
-  // On the disk before the handler is told: what a power loss takes back would leave it believing
-  // in an object whose delete it does not hear of. One sync for so many rows.
-  if (marked) LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kSync));
-  return rows;
-}
-
-// False: left behind.
-Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
-  ObjectKey after;
-  for (;;) {
-    {
-      MutexLock lock(mutex_);
-      if (!rows_waiting_) return true;
-    }
-    if (stop.stop_requested()) return true;
-    LARDER_ASSIGN_OR_RETURN(auto read, ReadRows(after));
-    if (!read) return true;
-    std::vector<PendingDeltas::Row>& rows = *read;
-    size_t done = 0;
-    for (; done < rows.size() && !stop.stop_requested(); ++done) {
-      if (!Deliver(rows[done].change)) return false;
-      if (rows[done].then && !Deliver(*rows[done].then)) return false;
-    }
-    rows.resize(done);
-    LARDER_ASSIGN_OR_RETURN(const bool drained, AcknowledgeRows(rows));
-    if (drained || stop.stop_requested()) return true;
-    // Past the last key: begin again at the first.
-    after = rows.empty() ? ObjectKey{} : rows.back().key;
-  }
-}
-
-// True when no row was left and changes go through memory again. The write lock
-// is held meanwhile, so no row can come between the look and the switch.
-Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows) {
-  const auto writer = indexer_->BeginWrite();
-  LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, rows));
-  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
-  size_t left = 1;
-  if (rows.empty()) {
-    LARDER_ASSIGN_OR_RETURN(left, rows_.Count(/*limit=*/1));
-  }
-  MutexLock lock(mutex_);
-  row_count_ -= std::min(row_count_, removed);
-  if (left > 0) return false;
-  row_count_ = 0;
-  rows_.NoRowsLeft();
-  rows_waiting_ = spilling_ = false;
-  return true;
-}
-
-bool Listener::Deliver(const ObjectChange& change) {
-  {
-    MutexLock lock(mutex_);
-    delivering_ = &change;
-    if (stopping_) wake_.notify_all();
-  }
-  bool threw = true;
-  try {
-    Call(change);
-    threw = false;
-  } catch (const std::exception& error) {
-    spdlog::error("handler {} threw on {}: {}", name_, change.current()->key().ToString(),
-                  error.what());
-  } catch (...) {
-    spdlog::error("handler {} threw on {}", name_, change.current()->key().ToString());
-  }
-  MutexLock lock(mutex_);
-  ++stats_.delivered;
-  if (threw) ++stats_.exceptions;
-  delivering_ = nullptr;
-  return !left_behind_;
-}
-
-void Listener::Call(const ObjectChange& change) {
-  switch (change.type) {
-    case ChangeType::kAdded:
-      handler_->OnAdd(change.object, change.in_initial_list);
-      break;
-    case ChangeType::kUpdated:
-      handler_->OnUpdate(change.old, change.object);
-      break;
-    case ChangeType::kDeleted:
-      handler_->OnDelete(change.old, change.inferred);
-      break;
-  }
 }
 
 ListenerStats Listener::Stats() const {

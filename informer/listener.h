@@ -1,44 +1,33 @@
 // One registered handler: its buffer, its thread, and what waits for it on disk.
 //
 // Numbered, because the order of things matters here:
-//  1. Stage() is called for each change under the collection's write lock,
-//  before the commit;
-//     Publish() after it. A filter narrows the change first, so that what is
-//     merged later is exact.
-//  2. While the buffer has room and nothing waits on disk, a change goes
-//  through memory. A durable
-//     handler's change is written as a row too, in the change's own commit, and
-//     the row is removed once the handler has returned.
-//  3. When the buffer is full, the listener spills: from then on every change
-//  goes to disk only,
-//     merged per key, until the handler has drained all rows. So per key
-//     nothing in memory is newer than anything on disk.
-//  4. Spilling ends under the write lock, when no row is left: no change can
-//  slip between the look
+//  1. Stage() is called for each change under the collection's write lock, before the commit;
+//     Publish() after it. A filter narrows the change first, so that what is merged later is exact.
+//  2. While the buffer has room and nothing waits on disk, a change goes through memory. A durable
+//     handler's change is written as a row too, in the change's own commit, and the row is removed
+//     once the handler has returned.
+//  3. When the buffer is full, the listener spills: from then on every change goes to disk only,
+//     merged per key, until the handler has drained all rows. So per key nothing in memory is newer
+//     than anything on disk.
+//  4. Spilling ends under the write lock, when no row is left: no change can slip between the look
 //     and the switch.
-//  5. What is stored already (at registration, and at a resync) is read in
-//  small pieces, under the
-//     write lock, into the end of the buffer. So per key it is in order with
-//     the changes, memory does not grow with the collection, and no snapshot is
-//     held while the handler works.
-//  6. The first such stream lasts until the first list is complete. Changes of
-//  keys that it has not
-//     come to are left out, because it will show their outcome; while it is at
-//     the end of what is stored (idle), and there is room, they go through
-//     memory and the stream moves on with them. So a slow handler costs no disk
-//     during the first list. Rows are not needed before the stream is over:
-//     until then a durable name is not known, and a restart begins the stream
-//     again.
-// So a handler that blocks stalls nobody: its buffer is bounded, and its rows
-// are bounded by the number of objects that it knows or that are stored.
-//  7. A thread cannot be ended from outside. When a handler does not return in
-//  time, Stop() leaves its
-//     thread behind: detached, with the listener in its hands, and without a
-//     further look at the indexer, the store or the clock, which may be gone by
-//     then. It ends with the handler's call.
+//  5. What is stored already (at registration, and at a resync) is read in small pieces, under the
+//     write lock, into the end of the buffer. So per key it is in order with the changes, memory
+//     does not grow with the collection, and no snapshot is held while the handler works.
+//  6. The first such stream lasts until the first list is complete. Changes of keys that it has not
+//     come to are left out, because it will show their outcome; while it is at the end of what is
+//     stored (idle), and there is room, they go through memory and the stream moves on with them.
+//     So a slow handler costs no disk during the first list. Rows are not needed before the stream
+//     is over: until then a durable name is not known, and a restart begins the stream again.
+//     So a handler that blocks stalls nobody: its buffer is bounded, and its rows are bounded by
+//     the number of objects that it knows or that are stored.
+//  7. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
+//     its thread behind: detached, with the listener in its hands, and without a further look at
+//     the indexer, the store or the clock, which may be gone by then. It ends with the handler's
+//     call.
 //
-// Lock order: the collection's write lock, then mutex_. No handler runs under
-// either; a filter runs under the first.
+// Lock order: the collection's write lock, then mutex_. No handler runs under either; a filter runs
+// under the first. listener.cc has what others call, listener_delivery.cc the handler's thread.
 #pragma once
 
 #include <atomic>

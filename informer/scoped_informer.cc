@@ -5,6 +5,8 @@
 #include <iterator>
 #include <set>
 
+#include "schema/key_order.h"
+
 namespace larder {
 namespace {
 
@@ -103,7 +105,7 @@ ScopedInformer::ScopedInformer(std::vector<Part> parts, std::string prefix, Quot
     for (const std::string& ns : part.scope.namespaces) slots_.push_back({&part, ns});
   }
   std::sort(slots_.begin(), slots_.end(),
-            [](const Slot& a, const Slot& b) { return a.ns + "/" < b.ns + "/"; });
+            [](const Slot& a, const Slot& b) { return NamespaceComesBefore(a.ns, b.ns); });
 }
 
 ScopedInformer::~ScopedInformer() = default;
