@@ -6,19 +6,11 @@
 #include <charconv>
 #include <set>
 
+#include "base/wall_time.h"
 #include "indexer/indexer.h"
 #include "storage/notes.h"
 
 namespace larder {
-namespace {
-
-int64_t NowMs(const Store& store) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             store.options().clock->WallNow().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 // Keyed hashes depend on the key: another key makes another index.
 std::string Indexer::StoredDefinition(const IndexDefinition& definition) const {
@@ -30,7 +22,7 @@ std::string Indexer::StoredDefinition(const IndexDefinition& definition) const {
 Result<bool> Indexer::UnusedForLong(const IndexRecord& record) {
   const std::string note = UnusedIndexNote(collection_.id, record.id);
   LARDER_ASSIGN_OR_RETURN(const auto since, store_->GetNote(note));
-  const int64_t now = NowMs(*store_);
+  const int64_t now = WallMs(*store_->options().clock);
   if (!since) {
     Transaction transaction = store_->Begin();
     transaction.PutNote(note, std::to_string(now));

@@ -6,15 +6,11 @@
 #include <sstream>
 
 #include "base/process.h"
+#include "base/wall_time.h"
 #include "storage/notes.h"
 
 namespace larder {
 namespace {
-
-int64_t NowMs(Clock* clock) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(clock->WallNow().time_since_epoch())
-      .count();
-}
 
 DeltaType ToDelta(EventType type) {
   switch (type) {
@@ -172,7 +168,7 @@ void CollectionSync::SetCursorState(const Cursor& cursor) {
 
 Result<void> CollectionSync::CommitCursor(Cursor next) {
   LARDER_RETURN_IF_ERROR(Flush());
-  next.updated_ms = NowMs(options_.clock);
+  next.updated_ms = WallMs(*options_.clock);
   const auto writer = indexer_->BeginWrite();
   writer->SetCursor(next);
   LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
@@ -376,7 +372,7 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
     // A list's versions are in no order: its cursor comes with EndList.
     if (!batch.resource_version.empty()) {
       next.resource_version = batch.resource_version;
-      next.updated_ms = NowMs(options_.clock);
+      next.updated_ms = WallMs(*options_.clock);
       for (const Delta& delta : batch.deltas) {
         if (delta.in_list || !delta.object) continue;
         Raise(next.witness, delta.key, delta.object->resource_version(),
