@@ -96,16 +96,15 @@ class Wreck {
 
   rocksdb::Status TryOpen(const std::string& path, const rocksdb::DBOptions& options) {
     std::vector<std::string> names;
-    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, path, &names);
-    if (!listed.ok()) return listed;
+    rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
+    if (!status.ok()) return status;
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    families.reserve(names.size());
     for (const std::string& name : names)
       families.emplace_back(name, rocksdb::ColumnFamilyOptions());
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status status =
-        rocksdb::DB::OpenForReadOnly(options, path, families, &handles_, &db);
-    if (!status.ok()) return status;
-    db_.reset(db);
+    status = rocksdb::DB::OpenForReadOnly(options, path, families, &handles_, &db);
+    if (status.ok()) db_.reset(db);
     return status;
   }
 

@@ -214,6 +214,7 @@ Result<std::vector<BackupInfo>> ListBackups(const std::string& backup_path) {
   std::vector<rocksdb::BackupInfo> infos;
   engine->GetBackupInfo(&infos);
   std::vector<BackupInfo> out;
+  out.reserve(infos.size());
   for (const rocksdb::BackupInfo& info : infos) out.push_back(Describe(info));
   return out;
 }
