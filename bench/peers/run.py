@@ -22,7 +22,7 @@ from programs import BUILT, say
 from servers import RealServer, Simulator
 
 QUICK = {"kube": [10_000], "simulator": [20_000]}
-FULL = {"kube": [10_000, 50_000, 100_000], "simulator": [10_000, 100_000, 1_000_000]}
+FULL = {"kube": [10_000, 50_000, 100_000], "simulator": [20_000, 1_000_000]}
 # Past this, one round, and only of who can: nobody needs the median of a thing that takes minutes.
 MANY = 200_000
 # Past this, only the main peers: how a peer's variants compare is seen where a sync takes a second.
