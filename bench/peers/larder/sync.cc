@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -145,6 +146,7 @@ void Sync(const SyncArguments& arguments) {
 }
 
 void Reads(const SyncArguments& arguments) {
+  constexpr int kTimes = 5;
   Process process(arguments);
   const Indexer& indexer = process.pods->GetIndexer();
   const Lister lister = process.pods->GetLister();
@@ -156,21 +158,24 @@ void Reads(const SyncArguments& arguments) {
     if (keys.size() % 97 == 1) nodes.push_back(node.Value(*object).value_or(""));
     return true;
   }));
-  // The same pseudo-random walk as in the other peers.
+  // The same pseudo-random walk as in the other peers, and the least of as many times: what a
+  // process does in the background after its sync is no part of a get.
   const auto gets = [&](size_t distinct, size_t count, const auto& get) {
-    const auto start = SteadyClock::now();
-    for (size_t i = 0; i < count; ++i) (void)OrDie(get(keys[i * 7919 % distinct]));
-    return SecondsSince(start) * 1e9 / static_cast<double>(count);
+    double least = std::numeric_limits<double>::max();
+    for (int time = 0; time < kTimes; ++time) {
+      const auto start = SteadyClock::now();
+      for (size_t i = 0; i < count; ++i) (void)OrDie(get(keys[i * 7919 % distinct]));
+      least = std::min(least, SecondsSince(start));
+    }
+    return least * 1e9 / static_cast<double>(count);
   };
   const auto by_key = [&](const ObjectKey& key) { return indexer.GetByKey(key); };
   const size_t hot = std::min<size_t>(1000, keys.size());
-  (void)gets(hot, 10'000, by_key);
   nlohmann::ordered_json line = {{"peer", "larder"}};
-  line["get_hot_ns"] = gets(hot, 1'000'000, by_key);
-  line["get_any_ns"] = gets(keys.size(), 100'000, by_key);
-  (void)gets(hot, 10'000, by_key);
+  line["get_hot_ns"] = gets(hot, 200'000, by_key);
+  line["get_any_ns"] = gets(keys.size(), 20'000, by_key);
   line["lister_get_hot_ns"] =
-      gets(hot, 1'000'000, [&](const ObjectKey& key) { return lister.Get(key); });
+      gets(hot, 200'000, [&](const ObjectKey& key) { return lister.Get(key); });
   size_t found = 0;
   auto start = SteadyClock::now();
   for (size_t i = 0; i < 100; ++i) {

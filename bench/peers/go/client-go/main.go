@@ -10,6 +10,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"sort"
 	"strings"
@@ -112,20 +113,29 @@ func reads() {
 		namespace, _, _ := cache.SplitMetaNamespaceKey(keys[i*131%len(keys)])
 		namespaces = append(namespaces, namespace)
 	}
-	gets := func(distinct, count int) float64 {
-		start := time.Now()
-		for i := 0; i < count; i++ {
-			if _, there, err := indexer.GetByKey(keys[i*7919%distinct]); !there || err != nil {
-				report.Fail(fmt.Errorf("a pod is gone: %v", err))
-			}
+	// The least of five times: what a process does in the background after its sync is no part of a get.
+	nanoseconds := func(count int, gets func()) float64 {
+		least := time.Duration(math.MaxInt64)
+		for range 5 {
+			start := time.Now()
+			gets()
+			least = min(least, time.Since(start))
 		}
-		return float64(time.Since(start).Nanoseconds()) / float64(count)
+		return float64(least.Nanoseconds()) / float64(count)
+	}
+	gets := func(distinct, count int) float64 {
+		return nanoseconds(count, func() {
+			for i := range count {
+				if _, there, err := indexer.GetByKey(keys[i*7919%distinct]); !there || err != nil {
+					report.Fail(fmt.Errorf("a pod is gone: %v", err))
+				}
+			}
+		})
 	}
 	hot := min(1000, len(keys))
-	gets(hot, 10000)
 	line := map[string]any{"peer": "client-go"}
-	line["get_hot_ns"] = gets(hot, 1000000)
-	line["get_any_ns"] = gets(len(keys), 100000)
+	line["get_hot_ns"] = gets(hot, 200000)
+	line["get_any_ns"] = gets(len(keys), 20000)
 	start, found := time.Now(), 0
 	for i := 0; i < 100; i++ {
 		objects, err := indexer.ByIndex("node", nodes[i%len(nodes)])
@@ -140,14 +150,14 @@ func reads() {
 	for i := range names {
 		names[i][0], names[i][1], _ = cache.SplitMetaNamespaceKey(keys[i])
 	}
-	start = time.Now()
-	for i := 0; i < 1000000; i++ {
-		name := names[i*7919%hot]
-		if _, err := lister.Pods(name[0]).Get(name[1]); err != nil {
-			report.Fail(err)
+	line["lister_get_hot_ns"] = nanoseconds(200000, func() {
+		for i := range 200000 {
+			name := names[i*7919%hot]
+			if _, err := lister.Pods(name[0]).Get(name[1]); err != nil {
+				report.Fail(err)
+			}
 		}
-	}
-	line["lister_get_hot_ns"] = float64(time.Since(start).Nanoseconds()) / 1000000
+	})
 	selector, err := labels.Parse("app.kubernetes.io/component=api")
 	if err != nil {
 		report.Fail(err)
