@@ -55,6 +55,7 @@ std::vector<AcceptClause> ParseAccept(std::string_view header) {
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<AcceptClause> out;
+  out.reserve(ranked.size());
   for (auto& [quality, clause] : ranked) out.push_back(std::move(clause));
   return out;
 }

@@ -89,12 +89,10 @@ void StrategicMerge(Json& live, const Json& patch, std::string_view field) {
       DeletePrimitives(live, key, value);
     } else if (key.starts_with("$")) {
       continue;
-    } else if (value.is_null()) {
+    } else if (value.is_null() || Has(value, "delete")) {
       live.erase(key);
     } else if (value.is_array()) {
       MergeList(live[key], value, key);
-    } else if (Has(value, "delete")) {
-      live.erase(key);
     } else {
       StrategicMerge(live[key], value, field);
     }

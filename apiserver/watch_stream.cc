@@ -13,8 +13,9 @@ constexpr std::chrono::seconds kBeforeDeadline{2};
 }  // namespace
 
 WatchStream::WatchStream(State& state, Faults& faults, Stats::Counters& stats, TablePtr table,
-                         ResourceInfoPtr info, MediaType media, std::string ns, ListOptions options,
-                         FaultPlan plan, Connection& connection, Settings settings)
+                         ResourceInfoPtr info, MediaType media, const std::string& ns,
+                         ListOptions options, FaultPlan plan, Connection& connection,
+                         Settings settings)
     : state_(state),
       faults_(faults),
       stats_(stats),

@@ -35,7 +35,7 @@ class WatchStream {
   };
 
   WatchStream(State& state, Faults& faults, Stats::Counters& stats, TablePtr table,
-              ResourceInfoPtr info, MediaType media, std::string ns, ListOptions options,
+              ResourceInfoPtr info, MediaType media, const std::string& ns, ListOptions options,
               FaultPlan plan, Connection& connection, Settings settings);
 
   // Finds the place to start at. An error here is answered with HTTP (410 by a fault, 504 never); a

@@ -20,8 +20,8 @@ namespace larder {
 // A YAML mapping and where it is. The first error sticks; the getters after it return empty values.
 class FieldReader {
  public:
-  FieldReader(YAML::Node node, std::string file, std::string where)
-      : node_(std::move(node)), file_(std::move(file)), where_(std::move(where)) {}
+  FieldReader(const YAML::Node& node, std::string file, std::string where)
+      : node_(node), file_(std::move(file)), where_(std::move(where)) {}
 
   std::string Text(const char* field);
   // Base64 in the file, bytes here.

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <optional>
 
@@ -46,12 +46,13 @@ std::vector<std::string> MergedEnvironment(
     for (const auto& [key, value] : added) replaced = replaced || key == name;
     if (!replaced) result.emplace_back(text);
   }
-  for (const auto& [key, value] : added) result.push_back(key + "=" + value);
+  for (const auto& [key, value] : added) result.push_back(fmt::format("{}={}", key, value));
   return result;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;

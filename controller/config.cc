@@ -43,7 +43,8 @@ Result<void> ReadFile(const std::string& path, ManagerConfig& config) {
                        path, key);
     }
     const std::string text = entry.second.IsNull() ? std::string() : entry.second.Scalar();
-    LARDER_RETURN_IF_ERROR(internal::Apply(*setting, config, text, path + ": " + key));
+    LARDER_RETURN_IF_ERROR(
+        internal::Apply(*setting, config, text, fmt::format("{}: {}", path, key)));
   }
   return {};
 }

@@ -43,6 +43,8 @@ class SignalWaiter {
   }
   ~SignalWaiter() {
     thread_.request_stop();
+    // It waits for this signal, and takes it.
+    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
     pthread_kill(thread_.native_handle(), SIGTERM);
   }
   std::stop_token token() const { return source_.get_token(); }

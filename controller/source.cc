@@ -11,7 +11,7 @@ MapFunction Itself() {
   return [](const Object& object) { return std::vector<ObjectKey>{object.key()}; };
 }
 
-MapFunction OwnerOf(std::string kind, std::string api_version, bool controller_only,
+MapFunction OwnerOf(std::string kind, const std::string& api_version, bool controller_only,
                     bool owner_has_namespace) {
   // The version of an owner's group may differ from the one that is watched; the group may not.
   const std::string group = api_version.substr(0, api_version.find('/') + 1);

@@ -29,8 +29,8 @@ MapFunction Itself();
 // Its owners of this kind (and apiVersion, where given); `controller_only`: only the one that is
 // its controller. Owners of a namespaced object are looked for in its namespace unless
 // `owner_has_namespace` is false.
-MapFunction OwnerOf(std::string kind, std::string api_version = {}, bool controller_only = true,
-                    bool owner_has_namespace = true);
+MapFunction OwnerOf(std::string kind, const std::string& api_version = {},
+                    bool controller_only = true, bool owner_has_namespace = true);
 
 struct SourceOptions {
   // All must hold.

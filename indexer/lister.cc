@@ -112,6 +112,7 @@ Result<Lister::Plan> Lister::Choose(const Query& query) const {
   if (plans.size() == 1) return plans.front();
   const Indexer::View view = indexer_->TakeView();
   std::vector<size_t> counts;
+  counts.reserve(plans.size());
   for (const Plan& candidate : plans) counts.push_back(Estimate(candidate, view));
   const auto best = std::min_element(counts.begin(), counts.end()) - counts.begin();
   return plans[static_cast<size_t>(best)];

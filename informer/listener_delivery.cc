@@ -185,7 +185,7 @@ Result<void> Listener::RememberName() {
 }
 
 Result<void> Listener::CommitAcknowledged(Indexer::Writer& writer) {
-  const Result<void> outcome = writer.Commit(Durability::kRelaxed);
+  Result<void> outcome = writer.Commit(Durability::kRelaxed);
   if (!outcome) rows_.CommitFailed();
   return outcome;
 }

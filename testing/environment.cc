@@ -1,7 +1,6 @@
 #include "testing/environment.h"
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -59,7 +59,7 @@ bool LooksLikeNumber(std::string_view text) {
 
 bool LooksLikeDate(std::string_view text) {
   if (text.size() < 10 || text[4] != '-' || text[7] != '-') return false;
-  for (const size_t i : {0, 1, 2, 3, 5, 6, 8, 9}) {
+  for (const size_t i : {0U, 1U, 2U, 3U, 5U, 6U, 8U, 9U}) {
     if (!std::isdigit(static_cast<unsigned char>(text[i]))) return false;
   }
   return text.size() == 10 || text[10] == 'T' || text[10] == 't' || text[10] == ' ';

@@ -64,7 +64,7 @@ class Fields {
       out = found->template get<T>();
     }
   }
-  Result<void> End(std::set<std::string> also = {}) {
+  Result<void> End(const std::set<std::string>& also = {}) {
     LARDER_RETURN_IF_ERROR(failure_);
     for (const auto& [name, value] : json_.items()) {
       if (!seen_.contains(name) && !also.contains(name)) return Bad(where_ + name, "is not known");

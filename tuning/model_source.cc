@@ -1,7 +1,6 @@
 // Operations made up from a model, the same for the same seed.
-#include <time.h>
-
 #include <cmath>
+#include <ctime>
 #include <deque>
 #include <random>
 #include <vector>

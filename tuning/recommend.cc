@@ -166,6 +166,7 @@ bool Beats(const SearchOutcome& outcome, const Measured& a, const Measured& b, d
 std::vector<Recommendation> Recommend(const SearchOutcome& outcome,
                                       const RecommendOptions& options) {
   std::vector<Recommendation> out;
+  out.reserve(kAims.size());
   for (const Aim aim : kAims) out.push_back(RecommendFor(aim, outcome, options));
   return out;
 }

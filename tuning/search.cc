@@ -180,6 +180,7 @@ class Searcher {
     std::set<std::string> keep;
     const size_t enough = Kept(runners_.size());
     std::vector<std::vector<const Measured*>> ranked;
+    ranked.reserve(kAims.size());
     for (const Aim aim : kAims) ranked.push_back(Ranked(aim));
     for (size_t place = 0; place < ranked.front().size() && keep.size() < enough; ++place) {
       for (const auto& list : ranked) {
