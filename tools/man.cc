@@ -72,8 +72,10 @@ void AddMan(CLI::App& app, Context& context) {
           [&](const CLI::App* candidate) { return candidate->get_name() == word; });
       const CLI::App* const child = children.empty() ? nullptr : children.front();
       if (!child) {
-        context.exit_code =
-            Fail({ErrorCode::kInvalidArgument, "there is no command " + path + " " + word, {}, {}});
+        context.exit_code = Fail({ErrorCode::kInvalidArgument,
+                                  fmt::format("there is no command {} {}", path, word),
+                                  {},
+                                  {}});
         return;
       }
       about = child;

@@ -55,7 +55,7 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
   const std::string help = fmt::format("; see: {} --help", path);
   for (const std::string& word : extras) {
-    if (word.size() > 1 && word[0] == '-') return "unknown flag: " + word + help;
+    if (word.size() > 1 && word[0] == '-') return fmt::format("unknown flag: {}{}", word, help);
   }
   if (!extras.empty() && command.get_require_subcommand_min() > 0) {
     const std::string guess = DidYouMean(command, extras.front());

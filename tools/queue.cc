@@ -43,7 +43,7 @@ Result<int> List(const QueueArguments& arguments) {
     return kOk;
   }
   TableWriter table({"QUEUE", "READY", "DELAYED", "FAILING", "DEAD", "OLDEST"});
-  for (const size_t column : {1, 2, 3, 4}) table.AlignRight(column);
+  for (const size_t column : {1U, 2U, 3U, 4U}) table.AlignRight(column);
   for (const QueueSummary& queue : queues) {
     table.Add({queue.name, HumanCount(queue.ready), HumanCount(queue.delayed),
                HumanCount(queue.failing), HumanCount(queue.dead),

@@ -40,7 +40,7 @@ std::string PerTime(double per_second) {
 void PrintCollections(const StoreStats& stats, const ChurnByCollection& churn, Output& out) {
   TableWriter table({"COLLECTION", "STATE", "OBJECTS", "JSON", "STORED", "RATIO", "CHURN",
                      "INDEXES", "PENDING", "UPDATED"});
-  for (const size_t column : {2, 3, 4, 5, 6, 7, 8}) table.AlignRight(column);
+  for (const size_t column : {2U, 3U, 4U, 5U, 6U, 7U, 8U}) table.AlignRight(column);
   for (const CollectionStats& entry : stats.collections) {
     const auto rates = churn.find(entry.info.id);
     table.Add({entry.info.spec.ToString(), std::string(ToString(entry.info.cursor.state)),
@@ -69,7 +69,7 @@ void PrintDictionaries(const StoreStats& stats, Output& out) {
 void PrintFamilies(const StoreStats& stats, Output& out) {
   TableWriter table(
       {"FAMILY", "ROWS", "FILES", "SIZE", "LEVELS", "SPACE AMP", "WRITE AMP", "TO COMPACT"});
-  for (const size_t column : {1, 2, 3, 5, 6, 7}) table.AlignRight(column);
+  for (const size_t column : {1U, 2U, 3U, 5U, 6U, 7U}) table.AlignRight(column);
   for (const FamilyStats& entry : stats.families) {
     std::string levels;
     for (const FamilyStats::Level& level : entry.levels) {
@@ -90,7 +90,7 @@ void PrintFamilies(const StoreStats& stats, Output& out) {
 void PrintQueues(const std::vector<QueueSummary>& queues, Output& out) {
   if (queues.empty()) return;
   TableWriter table({"QUEUE", "READY", "DELAYED", "DEAD", "OLDEST"});
-  for (const size_t column : {1, 2, 3}) table.AlignRight(column);
+  for (const size_t column : {1U, 2U, 3U}) table.AlignRight(column);
   for (const QueueSummary& queue : queues) {
     table.Add({queue.name, HumanCount(queue.ready), HumanCount(queue.delayed),
                HumanCount(queue.dead), AgeOf(queue.oldest_ms / 1000, NowSeconds())});

@@ -40,10 +40,13 @@ class Run:
                                         env={**os.environ, **(environment or {}), **start})
         atexit.register(self.process.kill)  # which does nothing to a process that ended
 
+    def name(self):
+        return pathlib.Path(self.command[0]).name
+
     def line(self):
         text = self.process.stdout.readline()
         if not text:
-            raise Failed(f"{' '.join(map(str, self.command))} ended with {self.process.wait()}")
+            raise Failed(f"{self.name()} ended with {self.process.wait()}")
         figures = json.loads(text)
         if "seconds" in figures and self.server:
             figures["server_cpu_seconds"] = self.server.cpu() - self.server_cpu
@@ -51,7 +54,7 @@ class Run:
 
     def end(self):
         if self.process.wait(timeout=600):
-            raise Failed(f"{' '.join(map(str, self.command))} ended with {self.process.returncode}")
+            raise Failed(f"{self.name()} ended with {self.process.returncode}")
 
 
 def option(peer, name, value):

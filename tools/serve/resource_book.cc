@@ -62,6 +62,7 @@ apiserver::ResourceInfoPtr InfoOf(const StoredResource& stored) {
 std::vector<apiserver::ResourceInfoPtr> InfosOf(
     const std::map<std::string, ServedResource>& resources) {
   std::vector<apiserver::ResourceInfoPtr> out;
+  out.reserve(resources.size());
   for (const auto& [key, resource] : resources) out.push_back(resource.info);
   return out;
 }
