@@ -1,9 +1,9 @@
 #include "tools/command.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <stop_token>
 #include <thread>

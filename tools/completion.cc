@@ -16,7 +16,7 @@ struct Entry {
 };
 
 // One line, without what a shell could take for its own.
-std::string Plain(std::string text) {
+std::string Plain(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\n') break;

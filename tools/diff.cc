@@ -168,7 +168,7 @@ int Print(const std::vector<ResourceDiff>& diffs, const DiffArguments& arguments
     out.Write(list.dump(2) + "\n");
   } else {
     TableWriter table({"RESOURCE", "ADDED", "REMOVED", "CHANGED"});
-    for (const size_t column : {1, 2, 3}) table.AlignRight(column);
+    for (const size_t column : {1U, 2U, 3U}) table.AlignRight(column);
     for (const ResourceDiff& diff : diffs) {
       table.Add({diff.resource, HumanCount(diff.added), HumanCount(diff.removed),
                  HumanCount(diff.changed)});

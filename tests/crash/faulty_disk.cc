@@ -1,9 +1,9 @@
 #include "tests/crash/faulty_disk.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

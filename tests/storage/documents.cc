@@ -25,9 +25,9 @@ std::vector<std::string> AwkwardDocuments() {
       R"({"metadata":{"name":"a","name":"b","generation":12,"generation":1,"labels":{"x":"1","x":"2"},"labels":{"y":"3"}}})",
       R"({"metadata":{"name":"a","uid":"1"},"metadata":{"name":"b","uid":"2"}})",
       // White space in every place.
-      " { \"kind\" : \"X\" ,\n\t\"metadata\" : { \"name\" : \"a\" , \"labels\" : { \"b\" : \"c\" } "
-      "} , "
-      "\"spec\" : [ 1 , 2 ] } \n",
+      R"( { "kind" : "X" ,
+	"metadata" : { "name" : "a" , "labels" : { "b" : "c" } } , "spec" : [ 1 , 2 ] } 
+)",
       R"({"metadata": {"name":"a","labels": {"b":"c"},"generation": 3}})",
       // Metadata at the end, and something unknown before it.
       R"({"spec":{"metadata":{"name":"not me"}},"metadata":{"name":"a","namespace":"n"}})",

@@ -64,7 +64,7 @@ Column WideColumn(const char* name) { return {name, "string", "", 1}; }
 Column NumberColumn(const char* name) { return {name, "integer"}; }
 
 std::string OrNone(std::string text, std::string_view none) {
-  return text.empty() ? std::string(none) : text;
+  return text.empty() ? std::string(none) : std::move(text);
 }
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -96,6 +96,7 @@ std::string FormatSelector(const JsonView& selector) {
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> texts;
+  texts.reserve(parts.size());
   for (auto& [key, text] : parts) texts.push_back(std::move(text));
   return OrNone(Join(texts));
 }

@@ -175,8 +175,9 @@ Cells ServiceCells(const RowInput& in) {
   for (const JsonView& port : spec["ports"].Items()) {
     const std::string node = port["nodePort"].Text();
     const std::string protocol = port["protocol"].Text("TCP");
-    ports.push_back(port["port"].Text() + (node.empty() || node == "0" ? "" : ":" + node) + "/" +
-                    protocol);
+    const bool on_nodes = !node.empty() && node != "0";
+    ports.push_back(fmt::format("{}{}{}/{}", port["port"].Text(), on_nodes ? ":" : "",
+                                on_nodes ? node : "", protocol));
   }
   std::string ip = spec["clusterIP"].Text();
   const auto ips = spec["clusterIPs"].Items();

@@ -144,8 +144,8 @@ Cells RevisionCells(const RowInput& in) {
     for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     const std::string group = owner.api_version.substr(0, owner.api_version.find('/'));
     controller = owner.api_version.find('/') == std::string::npos
-                     ? kind + "/" + owner.name
-                     : kind + "." + group + "/" + owner.name;
+                     ? fmt::format("{}/{}", kind, owner.name)
+                     : fmt::format("{}.{}/{}", kind, group, owner.name);
   }
   return {in.Name(), controller, in.root["revision"].Number(), in.Age()};
 }

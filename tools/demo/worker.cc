@@ -75,6 +75,7 @@ class Worker {
     }
     Report("ready");
     std::vector<std::jthread> workers;
+    workers.reserve(static_cast<size_t>(options_.workers));
     for (int i = 0; i < options_.workers; ++i) {
       workers.emplace_back([this](const std::stop_token& end) { Work(end); });
     }

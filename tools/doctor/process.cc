@@ -34,6 +34,7 @@ std::string Count(std::optional<double> value) {
 std::vector<double> Series(const std::vector<MetricsMoment>& moments, const std::string& name,
                            const Labels& labels) {
   std::vector<double> out;
+  out.reserve(moments.size());
   for (const MetricsMoment& moment : moments) {
     out.push_back(moment.metrics.Sum(name, labels).value_or(0));
   }
@@ -106,11 +107,12 @@ void Queues(const std::vector<MetricsMoment>& moments, DoctorReport& report) {
                " has the last error of each item."});
     }
     if (dead.value_or(0) > 0) {
-      report.findings.push_back({Severity::kWarning, "queue", name + " has dead letters",
-                                 Count(dead) + " items used up their retries",
-                                 "See them with larder queue show " + name +
-                                     " --dead; after the fix, larder queue requeue " + name +
-                                     " --all."});
+      report.findings.push_back(
+          {Severity::kWarning, "queue", name + " has dead letters",
+           Count(dead) + " items used up their retries",
+           fmt::format("See them with larder queue show {0} --dead; after the "
+                       "fix, larder queue requeue {0} --all.",
+                       name)});
     }
     const auto running = now.Sum("workqueue_longest_running_processor_seconds", labels);
     if (running.value_or(0) > 60) {
