@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/wall_time.h"
 #include "queue/dead_letter.h"
 #include "queue/work_queue_impl.h"
 #include "storage/owner_request.h"
@@ -68,10 +69,7 @@ void MergeStored(const StoredQueueItem& stored, QueueState::Loaded* loaded) {
 
 }  // namespace
 
-internal::TimePoint WorkQueue::Impl::Moment() const {
-  const auto wall = options_.clock->WallNow().time_since_epoch();
-  return {Now(), std::chrono::duration_cast<std::chrono::milliseconds>(wall).count()};
-}
+internal::TimePoint WorkQueue::Impl::Moment() const { return {Now(), WallMs(*options_.clock)}; }
 
 Result<void> WorkQueue::Impl::Start() {
   if (durable()) {

@@ -1,5 +1,6 @@
 #include "storage/workload_recorder.h"
 
+#include "base/wall_time.h"
 #include "storage/store_impl.h"
 
 namespace larder {
@@ -8,12 +9,6 @@ namespace {
 constexpr size_t kBlockBytes = size_t{256} << 10;
 // What may wait for the trace's disk before operations are left out.
 constexpr size_t kMaxWaiting = 64;
-
-int64_t WallMilliseconds() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -31,7 +26,7 @@ Result<void> WorkloadRecorder::Start(const RecordOptions& options) {
     buffer_.reserve(kBlockBytes * 2);
     waiting_.clear();
     counts_ = {};
-    counts_.started_ms = WallMilliseconds();
+    counts_.started_ms = WallMs(*RealClock());
     last_ = std::chrono::steady_clock::now();
     max_bytes_ = options.max_bytes;
     failure_ = {};
@@ -56,7 +51,7 @@ Result<void> WorkloadRecorder::Stop(TraceSummary& summary) {
   thread_.request_stop();
   thread_.join();
   MutexLock lock(mutex_);
-  counts_.ended_ms = WallMilliseconds();
+  counts_.ended_ms = WallMs(*RealClock());
   counts_.collections = std::move(summary.collections);
   counts_.memory_limit = summary.memory_limit;
   summary = counts_;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/wall_time.h"
 #include "indexer/indexer.h"
 #include "informer/durable_names.h"
 #include "storage/notes.h"
@@ -105,9 +106,7 @@ class Import {
     // Complete only now: a half import must not look like a whole one.
     Cursor cursor = info_.cursor;
     cursor.epoch = 1;
-    cursor.updated_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                            std::chrono::system_clock::now().time_since_epoch())
-                            .count();
+    cursor.updated_ms = WallMs(*RealClock());
     writer_->SetCursor(cursor);
     writer_->transaction().PutNote(SizeNote(indexer_->collection().id),
                                    fmt::format("{} {}", objects_, bytes_));
