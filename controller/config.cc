@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <map>
 
-#include "controller/duration.h"
+#include "base/duration.h"
 #include "controller/settings.h"
 
 namespace larder {

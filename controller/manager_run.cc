@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "controller/duration.h"
+#include "base/duration.h"
 #include "controller/manager_impl.h"
 #include "controller/owner.h"
 #include "queue/queue_config.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "controller/duration.h"
+#include "base/duration.h"
 #include "schema/selector.h"
 
 namespace larder::internal {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/duration.h"
 #include "schema/selector.h"
 
 namespace larder {
@@ -26,26 +26,8 @@ tl::unexpected<Error> Invalid(std::string_view field, std::string_view value,
                    field, value, allowed);
 }
 
-Result<nanoseconds> NanosPer(std::string_view unit) {
-  struct Unit {
-    std::string_view name;
-    nanoseconds length;
-  };
-  static constexpr std::array<Unit, 7> kUnits = {{{"ns", nanoseconds(1)},
-                                                  {"us", std::chrono::microseconds(1)},
-                                                  {"\u00b5s", std::chrono::microseconds(1)},
-                                                  {"ms", milliseconds(1)},
-                                                  {"s", std::chrono::seconds(1)},
-                                                  {"m", std::chrono::minutes(1)},
-                                                  {"h", std::chrono::hours(1)}}};
-  for (const Unit& known : kUnits) {
-    if (known.name == unit) return known.length;
-  }
-  return MakeError(ErrorCode::kInvalidArgument, "no unit \"{}\"", unit);
-}
-
 Result<milliseconds> DurationField(std::string_view field, std::string_view text) {
-  const auto parsed = ParseDuration(text);
+  const auto parsed = ParsePeriod(text);
   if (!parsed) return Invalid(field, text, kDurationAllowed);
   return std::chrono::duration_cast<milliseconds>(*parsed);
 }
@@ -142,28 +124,11 @@ Result<void> CheckNamespace(const std::string& ns) {
 
 }  // namespace
 
-Result<nanoseconds> ParseDuration(std::string_view text) {
-  const auto invalid = [text] {
-    return MakeError(ErrorCode::kInvalidArgument, "\"{}\" is not a duration; allowed: {}", text,
-                     kDurationAllowed);
-  };
-  if (text == "0") return nanoseconds(0);
-  if (text.empty()) return invalid();
-  double nanos = 0;
-  for (size_t at = 0; at < text.size();) {
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number,
-                                              std::chars_format::fixed);
-    if (error != std::errc() || number < 0 || std::signbit(number)) return invalid();
-    at = static_cast<size_t>(end - text.data());
-    const size_t next = std::min(text.find_first_of("0123456789.", at), text.size());
-    const auto unit = NanosPer(text.substr(at, next - at));
-    if (!unit) return invalid();
-    nanos += number * static_cast<double>(unit->count());
-    at = next;
-  }
-  if (nanos > 9.0e18) return invalid();
-  return nanoseconds(std::llround(nanos));
+Result<nanoseconds> ParsePeriod(std::string_view text) {
+  const auto duration = ParseDuration(text);
+  if (duration && !text.starts_with('-') && !text.starts_with('+')) return duration;
+  return MakeError(ErrorCode::kInvalidArgument, "\"{}\" is not a period; allowed: {}", text,
+                   kDurationAllowed);
 }
 
 Result<InformerConfig> InformerConfig::FromJson(std::string_view text) {

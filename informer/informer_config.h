@@ -64,7 +64,8 @@ struct InformerConfig {
   std::vector<std::string> Namespaces() const;
 };
 
-// "1h30m", "600s", "1.5s", "250ms", "0": as Go writes durations. kInvalidArgument.
-Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
+// A duration (base/duration.h) without a sign: "1h30m", "600s", "1.5s", "250ms", "0".
+// kInvalidArgument.
+Result<std::chrono::nanoseconds> ParsePeriod(std::string_view text);
 
 }  // namespace larder

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "controller/duration.h"
+#include "base/duration.h"
 #include "controller/settings.h"
 
 namespace larder {

@@ -105,12 +105,12 @@ TEST(InformerConfigTest, ErrorsNameFieldValueAndWhatIsAllowed) {
 }
 
 TEST(InformerConfigTest, DurationsAreGos) {
-  EXPECT_EQ(*ParseDuration("1h30m"), minutes(90));
-  EXPECT_EQ(*ParseDuration("1.5s"), milliseconds(1500));
-  EXPECT_EQ(*ParseDuration("250ms"), milliseconds(250));
-  EXPECT_EQ(*ParseDuration("0"), seconds(0));
+  EXPECT_EQ(*ParsePeriod("1h30m"), minutes(90));
+  EXPECT_EQ(*ParsePeriod("1.5s"), milliseconds(1500));
+  EXPECT_EQ(*ParsePeriod("250ms"), milliseconds(250));
+  EXPECT_EQ(*ParsePeriod("0"), seconds(0));
   for (const char* bad : {"", "1", "h", "1x", "-1s", "1s-2s", "1e3s", "nan", "1h30"}) {
-    EXPECT_FALSE(ParseDuration(bad)) << bad;
+    EXPECT_FALSE(ParsePeriod(bad)) << bad;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "controller/duration.h"
+#include "base/duration.h"
 
 #include <array>
 #include <charconv>
