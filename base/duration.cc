@@ -52,6 +52,16 @@ tl::unexpected<Error> NoDuration(std::string_view text) {
                    text);
 }
 
+// 1500 in units of 1000: "1.5". `unit` is a power of ten.
+std::string InUnits(uint64_t number, uint64_t unit) {
+  std::string text = std::to_string(number / unit);
+  if (number % unit == 0) return text;
+  std::string fraction = std::to_string(unit + number % unit);  // keeps the zeros in front
+  fraction[0] = '.';
+  while (fraction.back() == '0') fraction.pop_back();
+  return text + fraction;
+}
+
 }  // namespace
 
 Result<nanoseconds> ParseDuration(std::string_view text) {
@@ -79,18 +89,14 @@ std::string FormatDuration(nanoseconds duration) {
                                   : static_cast<uint64_t>(duration.count());
   const std::string sign = negative ? "-" : "";
   if (total == 0) return "0s";
-  const auto in = [&](uint64_t unit, const char* name) {
-    return fmt::format("{}{:g}{}", sign, static_cast<double>(total) / static_cast<double>(unit),
-                       name);
-  };
-  if (total < 1'000) return in(1, "ns");
-  if (total < 1'000'000) return in(1'000, "µs");
-  if (total < 1'000'000'000) return in(1'000'000, "ms");
+  if (total < 1'000) return fmt::format("{}{}ns", sign, total);
+  if (total < 1'000'000) return fmt::format("{}{}µs", sign, InUnits(total, 1'000));
+  if (total < 1'000'000'000) return fmt::format("{}{}ms", sign, InUnits(total, 1'000'000));
   const uint64_t minutes = total / 60'000'000'000U;
-  const double seconds = static_cast<double>(total % 60'000'000'000U) / 1e9;
-  if (minutes == 0) return fmt::format("{}{:g}s", sign, seconds);
-  if (minutes < 60) return fmt::format("{}{}m{:g}s", sign, minutes, seconds);
-  return fmt::format("{}{}h{}m{:g}s", sign, minutes / 60, minutes % 60, seconds);
+  const std::string seconds = InUnits(total % 60'000'000'000U, 1'000'000'000);
+  if (minutes == 0) return fmt::format("{}{}s", sign, seconds);
+  if (minutes < 60) return fmt::format("{}{}m{}s", sign, minutes, seconds);
+  return fmt::format("{}{}h{}m{}s", sign, minutes / 60, minutes % 60, seconds);
 }
 
 Result<Size> ParseSize(std::string_view text) {

@@ -8,6 +8,7 @@ namespace larder {
 namespace {
 
 constexpr size_t kFirstBytes = size_t{16} << 10;
+constexpr size_t kMostKeptBytes = size_t{256} << 10;
 
 // Eight bytes at a time: each test leaves the highest bit of the bytes that it holds for (and
 // perhaps of ones above them, which does no harm: they are looked at one by one).
@@ -103,6 +104,10 @@ size_t Utf8Length(std::string_view text) {
 }  // namespace
 
 GoJsonWriter::GoJsonWriter(std::string* out) : out_(*out) {
+  // All of the buffer is filled with zeros: what one large text left must not cost every later one.
+  if (out_.capacity() > kMostKeptBytes && out_.size() < out_.capacity() / 4) {
+    std::string().swap(out_);  // an assignment would keep it
+  }
   out_.resize(std::max(kFirstBytes, out_.capacity()));
   at_ = out_.data();
   end_ = at_ + out_.size();

@@ -1,7 +1,9 @@
 #include "schema/json_span.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -11,6 +13,8 @@ namespace larder {
 namespace {
 
 constexpr size_t kBlock = 64;
+// '[' and '{', ']' and '}' differ in this bit only.
+constexpr char kFold = 0x20;
 
 struct RawMasks {
   uint64_t quote = 0;
@@ -26,8 +30,7 @@ RawMasks LoadMasks(const char* block) {
   const __m128i backslash = _mm_set1_epi8('\\');
   const __m128i open = _mm_set1_epi8('{');
   const __m128i close = _mm_set1_epi8('}');
-  // '[' and '{', ']' and '}' differ in this bit only.
-  const __m128i fold = _mm_set1_epi8(0x20);
+  const __m128i fold = _mm_set1_epi8(kFold);
   RawMasks masks;
   for (unsigned i = 0; i < kBlock; i += 16) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + i));
@@ -49,7 +52,7 @@ RawMasks LoadMasks(const char* block) {
   RawMasks masks;
   for (unsigned i = 0; i < kBlock; ++i) {
     const char c = block[i];
-    const char folded = static_cast<char>(c | 0x20);
+    const char folded = static_cast<char>(c | kFold);
     masks.quote |= static_cast<uint64_t>(c == '"') << i;
     masks.backslash |= static_cast<uint64_t>(c == '\\') << i;
     masks.open |= static_cast<uint64_t>(folded == '{') << i;
@@ -66,10 +69,45 @@ uint64_t PrefixXor(uint64_t bits) {
   return bits;
 }
 
+// The kinds of the brackets that are open, a bit each. More than 64 at once are rare.
+class OpenBrackets {
+ public:
+  uint32_t depth() const { return depth_; }
+  void Push(bool square) {
+    if (depth_ != 0 && depth_ % 64 == 0) outer_.push_back(kinds_);
+    kinds_ = kinds_ << 1 | (square ? 1 : 0);
+    ++depth_;
+  }
+  // Was the innermost one of this kind?
+  bool Pop(bool square) {
+    const bool same = ((kinds_ & 1) != 0) == square;
+    kinds_ >>= 1;
+    if (--depth_ != 0 && depth_ % 64 == 0) {
+      kinds_ = outer_.back();
+      outer_.pop_back();
+    }
+    return same;
+  }
+
+ private:
+  uint32_t depth_ = 0;
+  uint64_t kinds_ = 0;  // the innermost is the lowest bit
+  std::vector<uint64_t> outer_;
+};
+
 }  // namespace
 
-JsonSpan::Brackets JsonSpan::Classify(const char* block, size_t valid) {
-  const RawMasks masks = LoadMasks(block);
+JsonSpan::Brackets JsonSpan::Classify(std::string_view text) {
+  const size_t valid = std::min(text.size(), kBlock);
+  RawMasks masks;
+  if (valid == kBlock) {
+    masks = LoadMasks(text.data());
+  } else {
+    char last[kBlock];
+    std::memset(last, ' ', kBlock);
+    std::memcpy(last, text.data(), valid);
+    masks = LoadMasks(last);
+  }
   uint64_t escaped = escaped_ ? 1 : 0;
   escaped_ = false;
   // Backslashes are few: going from one to the next is cheaper than the clever ways.
@@ -111,16 +149,7 @@ uint32_t JsonSpan::Walk(Brackets brackets) {
 std::optional<size_t> JsonSpan::Scan(std::string_view piece) {
   size_t at = 0;
   while (at < piece.size() && !too_deep_) {
-    const size_t left = piece.size() - at;
-    Brackets brackets;
-    if (left >= kBlock) {
-      brackets = Classify(piece.data() + at, kBlock);
-    } else {
-      char last[kBlock];
-      std::memset(last, ' ', kBlock);
-      std::memcpy(last, piece.data() + at, left);
-      brackets = Classify(last, left);
-    }
+    const Brackets brackets = Classify(piece.substr(at));
     const auto opens = static_cast<uint32_t>(std::popcount(brackets.open));
     const auto closes = static_cast<uint32_t>(std::popcount(brackets.close));
     if (closes < depth_ && depth_ + opens <= max_depth_) {
@@ -140,8 +169,23 @@ void JsonSpan::Reset() {
 
 bool IsOneJsonContainer(std::string_view text, uint32_t max_depth) {
   if (text.empty() || (text[0] != '{' && text[0] != '[')) return false;
-  JsonSpan span(max_depth);
-  return span.Scan(text) == text.size();
+  JsonSpan span(max_depth);  // for what it knows of strings
+  OpenBrackets open;
+  for (size_t at = 0; at < text.size(); at += kBlock) {
+    const JsonSpan::Brackets brackets = span.Classify(text.substr(at));
+    for (uint64_t all = brackets.open | brackets.close; all != 0; all &= all - 1) {
+      const auto bit = static_cast<unsigned>(std::countr_zero(all));
+      const bool square = (text[at + bit] & kFold) == 0;
+      if ((brackets.open >> bit & 1) != 0) {
+        if (open.depth() == max_depth) return false;
+        open.Push(square);
+      } else {
+        if (!open.Pop(square)) return false;
+        if (open.depth() == 0) return at + bit + 1 == text.size();
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace larder

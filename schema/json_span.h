@@ -37,8 +37,8 @@ class JsonSpan {
     uint64_t open;
     uint64_t close;
   };
-  // Reads one block, of which the first `valid` bytes count.
-  Brackets Classify(const char* block, size_t valid);
+  // Reads the block that begins here, or what there is of it.
+  Brackets Classify(std::string_view text);
   // Walks the brackets one by one. Returns the bit at which depth came to 0, or 64.
   uint32_t Walk(Brackets brackets);
 
@@ -47,9 +47,13 @@ class JsonSpan {
   bool too_deep_ = false;
   bool in_string_ = false;
   bool escaped_ = false;  // the next byte follows a backslash
+
+  friend bool IsOneJsonContainer(std::string_view text, uint32_t max_depth);
 };
 
-// Is this text one object or array of at most `max_depth` levels, with nothing behind it?
+// Is this text one object or array of at most `max_depth` levels, with nothing behind it? Here each
+// bracket must be closed by one of its kind, so that what is pasted into a document stays in its
+// place; the rest of the grammar is not checked either.
 bool IsOneJsonContainer(std::string_view text, uint32_t max_depth);
 
 }  // namespace larder

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <tuple>
 
+#include "schema/selectable_fields.h"
+
 namespace larder {
 namespace {
 
@@ -416,7 +418,9 @@ class FieldSelectorParser {
   std::string_view text_;
 };
 
-std::string Escape(std::string_view value) {
+}  // namespace
+
+std::string FieldSelector::Escape(std::string_view value) {
   std::string out;
   for (const char c : value) {
     if (c == '\\' || c == ',' || c == '=') out += '\\';
@@ -424,8 +428,6 @@ std::string Escape(std::string_view value) {
   }
   return out;
 }
-
-}  // namespace
 
 Result<FieldSelector> FieldSelector::Parse(std::string_view text) {
   LARDER_ASSIGN_OR_RETURN(std::vector<Requirement> requirements, FieldSelectorParser(text).Run());
@@ -441,11 +443,42 @@ Result<FieldSelector> FieldSelector::Parse(std::string_view text) {
   return selector;
 }
 
+FieldSelector FieldSelector::For(const Resource& resource) const {
+  FieldSelector out = *this;
+  if (out.Empty()) return out;
+  for (const SelectableField& field : SelectableFields(resource)) {
+    for (Requirement& requirement : out.requirements_) {
+      if (requirement.path.text() != field.name) continue;
+      requirement.absent = field.absent;
+      requirement.read.clear();
+      for (const std::string& path : field.paths) {
+        requirement.read.push_back(*FieldPath::Parse(path));
+      }
+    }
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<std::string> ValuesOf(const FieldSelector::Requirement& requirement,
+                                  const Object& object) {
+  if (requirement.read.empty()) return requirement.path.Values(object);
+  for (const FieldPath& path : requirement.read) {
+    std::vector<std::string> values = path.Values(object);
+    std::erase(values, "");
+    if (!values.empty()) return values;
+  }
+  return {};
+}
+
+}  // namespace
+
 bool FieldSelector::Matches(const Object& object) const {
   return std::all_of(requirements_.begin(), requirements_.end(), [&](const Requirement& r) {
-    const std::vector<std::string> values = r.path.Values(object);
+    const std::vector<std::string> values = ValuesOf(r, object);
     const bool equal = values.empty()
-                           ? r.value.empty()
+                           ? r.value == r.absent
                            : std::find(values.begin(), values.end(), r.value) != values.end();
     return equal != r.negated;
   });

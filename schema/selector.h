@@ -28,6 +28,8 @@
 
 namespace larder {
 
+struct Resource;
+
 class LabelSelector {
  public:
   enum class Op { kIn, kNotIn, kExists, kNotExists, kGreater, kLess };
@@ -58,11 +60,19 @@ class FieldSelector {
     FieldPath path;
     std::string value;
     bool negated = false;
+    // For: what an object without the field compares as, and where to look instead of at the path.
+    std::string absent{};
+    std::vector<FieldPath> read{};
   };
 
   static Result<FieldSelector> Parse(std::string_view text);
+  // A value as it stands in a selector's text.
+  static std::string Escape(std::string_view value);
+  // The same for objects of this resource, as its API server reads it: an absent bool is "false"
+  // (schema/selectable_fields.h). Prints as before.
+  FieldSelector For(const Resource& resource) const;
 
-  // As the API server: a field that is absent compares equal to "".
+  // A field that is absent compares equal to "", unless For says otherwise.
   bool Matches(const Object& object) const;
   bool Empty() const { return requirements_.empty(); }
   const std::vector<Requirement>& requirements() const { return requirements_; }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "schema/resource.h"
 #include "schema/selector.h"
 
 namespace larder {
@@ -89,6 +90,43 @@ TEST(FieldSelector, RefusesWhatTheServerRefusesAndSaysWhere) {
     EXPECT_NE(message.find(fmt::format("\"{}\": column {}: ", text, column)), std::string::npos)
         << message;
     EXPECT_NE(message.find(what), std::string::npos) << message;
+  }
+}
+
+// kube-apiserver compares Go's zero values, and some of its names are no paths.
+TEST(FieldSelector, ReadsFieldsAsTheServerOfTheResource) {
+  const auto object = [](const std::string& rest) {
+    return Object::Parse(R"({"metadata":{"name":"a","namespace":"x"})" + rest + "}").value();
+  };
+  struct Case {
+    const char* resource;
+    const char* selector;
+    std::string object;
+    bool expected;
+  };
+  const Case cases[] = {
+      {"nodes", "spec.unschedulable=false", "", true},
+      {"nodes", "spec.unschedulable=", "", false},
+      {"nodes", "spec.unschedulable=true", R"(,"spec":{"unschedulable":true})", true},
+      {"nodes", "spec.unschedulable=false", R"(,"spec":{"unschedulable":true})", false},
+      {"pods", "spec.hostNetwork!=true", "", true},
+      {"pods", "spec.nodeName=", "", true},
+      {"jobs.batch", "status.successful=0", "", true},
+      {"jobs.batch", "status.successful=2", R"(,"status":{"succeeded":2})", true},
+      {"jobs.batch", "status.successful!=0", R"(,"status":{"succeeded":2})", true},
+      {"replicasets.apps", "status.replicas=0", "", true},
+      {"events", "source=", "", true},
+      {"events", "source=kubelet", R"(,"source":{"component":"kubelet","host":"n1"})", true},
+      {"events", "source=", R"(,"source":{"component":"kubelet"})", false},
+      {"events", "source=c", R"(,"source":{"component":""},"reportingComponent":"c")", true},
+      {"widgets.v1.example.com", "spec.unschedulable=false", "", false},
+  };
+  for (const Case& each : cases) {
+    const FieldSelector selector = FieldSelector::Parse(each.selector).value();
+    const FieldSelector bound = selector.For(LookupResource(each.resource).value());
+    EXPECT_EQ(bound.Matches(*object(each.object)), each.expected)
+        << each.resource << " " << each.selector << " " << each.object;
+    EXPECT_EQ(bound.ToString(), selector.ToString());
   }
 }
 

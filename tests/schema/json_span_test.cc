@@ -74,6 +74,40 @@ TEST(JsonSpan, WantsOneContainerAndNothingBehind) {
   EXPECT_FALSE(IsOneJsonContainer("", 5));
 }
 
+TEST(JsonSpan, WantsEachBracketClosedByOneOfItsKind) {
+  EXPECT_TRUE(IsOneJsonContainer(R"({"a":[{}, [] ]})", 5));
+  EXPECT_FALSE(IsOneJsonContainer("{]", 5));
+  EXPECT_FALSE(IsOneJsonContainer("[}", 5));
+  EXPECT_FALSE(IsOneJsonContainer(R"({"a":[})", 5));
+  EXPECT_FALSE(IsOneJsonContainer(R"({"a":[}]})", 5));
+  EXPECT_FALSE(IsOneJsonContainer(R"({"a":{]})", 5));
+  EXPECT_FALSE(IsOneJsonContainer(R"([{"a":1]])", 5));
+  // What stands in strings is none, and an escaped quote does not end one.
+  EXPECT_TRUE(IsOneJsonContainer(R"({"]":"[{","\"]":"\\"})", 5));
+  EXPECT_FALSE(IsOneJsonContainer(R"({"a":"\\"]})", 5));
+  EXPECT_FALSE(IsOneJsonContainer(R"({"a":"\"]})", 5)) << "the string goes on to the end";
+  // The same where brackets and what closes them are blocks apart.
+  const std::string far(200, ' ');
+  EXPECT_TRUE(IsOneJsonContainer("{" + far + "[" + far + "\"}\"" + far + "]" + far + "}", 5));
+  EXPECT_FALSE(IsOneJsonContainer("{" + far + "[" + far + "}" + far + "]", 5));
+}
+
+TEST(JsonSpan, KnowsTheKindOfEachOfManyOpenBrackets) {
+  std::string text, closing;
+  for (size_t depth = 1; depth <= 300; ++depth) {
+    const bool square = depth % 3 == 0 || depth % 64 == 1;
+    text += square ? '[' : '{';
+    closing.insert(closing.begin(), square ? ']' : '}');
+    EXPECT_TRUE(IsOneJsonContainer(text + closing, 300)) << depth;
+  }
+  for (char& bracket : closing) {
+    const char right = bracket;
+    bracket = right == ']' ? '}' : ']';
+    EXPECT_FALSE(IsOneJsonContainer(text + closing, 300)) << &bracket - closing.data();
+    bracket = right;
+  }
+}
+
 TEST(JsonSpan, AgreesWithTheObviousScannerOnRandomText) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

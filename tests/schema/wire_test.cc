@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/base64.h"
+#include "schema/go_json_writer.h"
 #include "schema/wire_to_json.h"
 
 namespace larder {
@@ -33,6 +34,24 @@ std::vector<Sample> Samples() {
     samples.push_back(std::move(sample));
   }
   return samples;
+}
+
+TEST(GoJsonWriter, GivesBackWhatOneLargeTextTook) {
+  std::string out;
+  const auto write = [&](size_t bytes) {
+    GoJsonWriter json(&out);
+    json.Plain(std::string(bytes, 'x'));
+    json.Finish();
+    EXPECT_EQ(out, std::string(bytes, 'x'));
+  };
+  write(9000);
+  const size_t usual = out.capacity();
+  write(size_t{3} << 20);
+  write(size_t{3} << 20);
+  EXPECT_GE(out.capacity(), size_t{3} << 20) << "several large ones share a buffer";
+  write(9000);
+  write(9000);
+  EXPECT_EQ(out.capacity(), usual);
 }
 
 Result<std::string> Convert(const TypeMeta& type, std::string_view bytes) {

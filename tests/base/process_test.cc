@@ -1,0 +1,79 @@
+// What a process does first changes all of it: each test has a child.
+#include "base/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace larder {
+namespace {
+
+// The mode of a file that was just made.
+mode_t ModeOfNewFile() {
+  std::string path = ::testing::TempDir() + "larder-process-" + std::to_string(::getpid());
+  std::ofstream(path) << "x";
+  struct stat status {};
+  const bool there = ::stat(path.c_str(), &status) == 0;
+  std::filesystem::remove(path);
+  return there ? status.st_mode & 0777 : 0;
+}
+
+TEST(ProcessTest, FilesAreForTheirOwnerOnlyWhateverTheCallersHabits) {
+  const auto mode_after = [](void (*prepare)()) {
+    ::umask(0);
+    prepare();
+    std::_Exit(ModeOfNewFile() == 0600 ? 0 : 1);
+  };
+  EXPECT_EXIT(mode_after([] {}), ::testing::ExitedWithCode(1), "") << "the test can tell";
+  EXPECT_EXIT(mode_after(KeepFilesPrivate), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(mode_after(PrepareProcess), ::testing::ExitedWithCode(0), "");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they have allocators of their own
+
+long ResidentPages() {
+  std::ifstream statm("/proc/self/statm");
+  long all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident;
+}
+
+// Frees 64 MiB below a block that stays, so that the heap cannot simply shrink; which part of it is
+// resident after ReturnFreeMemory, in percent.
+long PercentLeft() {
+  constexpr size_t kBlock = 1024;
+  std::vector<std::unique_ptr<char[]>> blocks(64 << 10);
+  for (auto& block : blocks) {
+    block = std::make_unique<char[]>(kBlock);
+    block[0] = 1;
+  }
+  const long full = ResidentPages();
+  const auto last = std::move(blocks.back());
+  blocks.clear();
+  ReturnFreeMemory();
+  return ResidentPages() * 100 / full;
+}
+
+TEST(ProcessTest, GivesFreedMemoryBackOnceItIsPrepared) {
+  EXPECT_EXIT(std::_Exit(PercentLeft() > 80 ? 0 : 1), ::testing::ExitedWithCode(0), "")
+      << "the allocator of a process that was not prepared is left alone";
+  EXPECT_EXIT(
+      {
+        PrepareProcess();
+        std::_Exit(PercentLeft() < 50 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+#endif
+
+}  // namespace
+}  // namespace larder
