@@ -191,6 +191,7 @@ Error FromRocks(const rocksdb::Status& status, std::string_view what) {
 Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mode mode,
                                                  rocksdb::Env* env,
                                                  rocksdb::CompactionFilterFactory* filter,
+                                                 std::shared_ptr<rocksdb::EventListener> listener,
                                                  std::optional<uint64_t> committed_through) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
@@ -225,6 +226,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     // of it: tables instead of the log.
     db_options.avoid_flush_during_recovery = false;
   }
+  if (listener) db_options.listeners.push_back(std::move(listener));
   std::shared_ptr<ManifestGuard> guard;
   if (owner && !options.in_memory) {
     guard = std::make_shared<ManifestGuard>(env, options.path);
@@ -249,18 +251,27 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
       owner ? rocksdb::DB::Open(db_options, path, families, &handles, &db)
             : rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db);
   LARDER_RETURN_IF_ERROR(database->Adopt(status, options, db, handles));
-  if (guard) guard->Note();  // opening made a new manifest
+  if (guard) guard->Note(*database->get());  // opening made a new manifest
   return database;
 }
 
 // A secondary needs a directory of its own, for its log.
 Result<void> Database::OpenReader(const StoreOptions& options, const rocksdb::DBOptions& db_options,
                                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
-  reader_scratch_ = (fs::temp_directory_path() / "larder-reader-XXXXXX").string();
-  if (!::mkdtemp(reader_scratch_.data())) {
-    return MakeError(ErrorCode::kIo, "cannot make a scratch directory {}: {}", reader_scratch_,
+  std::error_code error;
+  const fs::path temporary = fs::temp_directory_path(error);
+  if (error) {
+    return MakeError(ErrorCode::kIo,
+                     "reading the store {} beside its owner needs a directory for temporary files, "
+                     "and there is none ({}); set TMPDIR",
+                     options.path, error.message());
+  }
+  std::string scratch = (temporary / "larder-reader-XXXXXX").string();
+  if (!::mkdtemp(scratch.data())) {
+    return MakeError(ErrorCode::kIo, "cannot make a scratch directory {}: {}", scratch,
                      std::strerror(errno));
   }
+  reader_scratch_ = std::move(scratch);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::OpenAsSecondary(

@@ -8,6 +8,7 @@
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/listener.h>
 
 #include <array>
 #include <memory>
@@ -40,11 +41,11 @@ class Database {
   };
 
   // `env` null means the default one; `filter` may be null and must outlive the database.
-  // `committed_through`: what the log has behind this sequence number was never committed and is
-  // left out, for good once the database is open.
+  // `listener` may be null. `committed_through`: what the log has behind this sequence number was
+  // never committed and is left out, for good once the database is open.
   static Result<std::shared_ptr<Database>> Open(
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
-      rocksdb::CompactionFilterFactory* filter,
+      rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
       std::optional<uint64_t> committed_through = std::nullopt);
   ~Database();
   Database(const Database&) = delete;

@@ -31,7 +31,7 @@ bool IsOfUnfinishedCreation(const std::string& name) {
 // Nothing in it but what a fresh file system puts there, or a creation that was cut off.
 bool IsFresh(const std::string& path) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
+  for (const auto& entry : EntriesOf(path, error)) {
     const std::string name = entry.path().filename().string();
     if (name != "lost+found" && !IsOfUnfinishedCreation(name)) return false;
   }
@@ -41,9 +41,7 @@ bool IsFresh(const std::string& path) {
 bool HasTables(const std::string& path) {
   std::error_code error;
   bool manifest = false, tables = false;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    // A restore or a repair that was cut off: to be done again, nothing is damaged.
-    if (entry.path().filename() == "incoming") return false;
+  for (const auto& entry : EntriesOf(path, error)) {
     manifest = manifest || entry.path().filename().string().starts_with("MANIFEST-");
     tables = tables || entry.path().extension() == ".sst" || entry.path().extension() == ".log";
   }
@@ -51,6 +49,15 @@ bool HasTables(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<fs::directory_entry> EntriesOf(const fs::path& path, std::error_code& error) {
+  std::vector<fs::directory_entry> out;
+  for (fs::directory_iterator it(path, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    out.push_back(*it);
+  }
+  return out;
+}
 
 bool FileExists(const std::string& path) {
   std::error_code error;
@@ -125,6 +132,10 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
   if (!IsFresh(path)) {
     // Another process may have made the store since we looked: CURRENT comes before the rest.
     if (HasDatabase(path)) return CheckPermissions(path, for_writing);
+    if (FileExists(path + "/incoming")) {
+      return MakeError(ErrorCode::kCorruption,
+                       "a restore or a repair of the store {} was cut off; do it again", path);
+    }
     if (HasTables(path)) {
       return MakeError(ErrorCode::kCorruption,
                        "store {} has tables, but its file CURRENT is missing", path);

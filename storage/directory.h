@@ -4,11 +4,19 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "base/error.h"
 
 namespace larder {
+
+// What is in a directory, as far as it can be read; `error` says where it cannot. Unlike a
+// range-for over an iterator it never throws: several callers are threads of their own.
+std::vector<std::filesystem::directory_entry> EntriesOf(const std::filesystem::path& path,
+                                                        std::error_code& error);
 
 bool FileExists(const std::string& path);
 // Empty where it cannot be read.
@@ -27,9 +35,9 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
 // An empty directory of mode 0700 that others cannot have prepared; its parents are made too.
 Result<void> MakePrivateDirectory(const std::string& path);
 
-// Which process holds the lock of this store: its pid, or 0 where that cannot be told. Asks the
-// kernel, so nothing can be stale; does not open the lock file, because closing it again would give
-// up a lock that this very process holds.
+// Which process holds the lock of this store: its pid, or 0 where that cannot be told: nobody, or
+// one in another PID namespace. Asks the kernel, so nothing can be stale; does not open the lock
+// file, because closing it again would give up a lock that this very process holds.
 pid_t LockOwner(const std::string& path);
 
 }  // namespace larder

@@ -21,7 +21,7 @@ Result<void> ScanEncoded(const Store& store, CollectionId collection, std::strin
         return visit({*std::move(key), std::string(value)});
       },
       nullptr, /*fill_cache=*/false));
-  return outcome;
+  return store.impl().Noted(std::move(outcome));
 }
 
 }  // namespace larder

@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "storage/directory.h"
 #include "storage/engine_catalog.h"
@@ -24,6 +26,19 @@ std::string RecordPath(const std::string& store) { return TuningPath(store) + "/
 std::string PartPath(const std::string& store) { return TuningPath(store) + "/trace.part"; }
 std::string TracePath(const std::string& store) { return TuningPath(store) + "/trace"; }
 std::string ErrorPath(const std::string& store) { return TuningPath(store) + "/record.error"; }
+
+// Of a recording.
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+
+// Anybody may have written the file: what is no number is nullopt.
+std::optional<uint64_t> NumberAt(const Json& request, const char* key,
+                                 std::optional<uint64_t> where_missing) {
+  if (!request.is_object()) return std::nullopt;
+  const auto found = request.find(key);
+  if (found == request.end()) return where_missing;
+  return found->is_number_unsigned() ? std::optional(found->get<uint64_t>()) : std::nullopt;
+}
 
 void Remove(const std::string& path) {
   std::error_code ignored;
@@ -191,14 +206,16 @@ void Mailbox::PollRecording(Store::Impl& impl) {
   }
   if (!asked) return;
   const Json request = Json::parse(ReadWholeFile(RecordPath(store)), nullptr, false);
-  if (!request.is_object() || !request.value("milliseconds", Json()).is_number_unsigned()) {
+  const auto milliseconds = NumberAt(request, "milliseconds", std::nullopt);
+  const auto max_bytes = NumberAt(request, "maxBytes", kMostBytes);
+  if (!milliseconds || !max_bytes) {
     (void)WriteFile(ErrorPath(store), "the request cannot be read");
     Remove(RecordPath(store));
     return;
   }
-  const std::chrono::milliseconds duration(request.value("milliseconds", int64_t{0}));
-  const auto started = impl.recorder().Start(
-      {.path = PartPath(store), .max_bytes = request.value("maxBytes", uint64_t{256} << 20)});
+  const std::chrono::milliseconds duration(
+      std::min(*milliseconds, static_cast<uint64_t>(kLongest.count())));
+  const auto started = impl.recorder().Start({.path = PartPath(store), .max_bytes = *max_bytes});
   if (!started) {
     (void)WriteFile(ErrorPath(store), started.error().message);
     Remove(RecordPath(store));

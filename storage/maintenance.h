@@ -185,6 +185,7 @@ struct RepairReport {
 // notes, cursors. Indexes are built anew. A collection that may have lost something is marked as
 // incomplete, so that its next start lists it again; what is stored of it then is only compared.
 // Where pending work may be lost, durable names are forgotten: they are told everything once more.
+// What finishes a repair that was cut off counts nothing any more.
 Result<RepairReport> Repair(const StoreOptions& options);
 
 }  // namespace larder

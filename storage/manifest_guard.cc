@@ -5,7 +5,9 @@
 
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace larder {
 namespace {
@@ -45,6 +47,19 @@ std::optional<Length> CurrentLength(rocksdb::Env* env, const std::string& store_
   return length;
 }
 
+// RocksDB counts what it has appended once that is synced.
+std::optional<Length> SyncedLength(rocksdb::DB& db) {
+  constexpr std::string_view kManifest = "/MANIFEST-";
+  Length length;
+  std::vector<std::string> files;
+  if (!db.GetLiveFiles(files, &length.bytes, /*flush_memtable=*/false).ok()) return std::nullopt;
+  for (const std::string& file : files) {
+    if (file.starts_with(kManifest)) length.manifest = file.substr(1);
+  }
+  if (length.manifest.empty()) return std::nullopt;
+  return length;
+}
+
 }  // namespace
 
 ManifestGuard::ManifestGuard(rocksdb::Env* env, std::string store_path)
@@ -62,11 +77,11 @@ Result<void> ManifestGuard::Check(rocksdb::Env* env, const std::string& store_pa
                    store_path, now->manifest, now->bytes, noted->bytes);
 }
 
-void ManifestGuard::Note() {
-  const std::optional<Length> now = CurrentLength(env_, store_path_);
+void ManifestGuard::Note(rocksdb::DB& db) {
+  MutexLock lock(mutex_);
+  const std::optional<Length> now = SyncedLength(db);
   if (!now) return;
   std::string text = Encode(*now);
-  MutexLock lock(mutex_);
   if (text == noted_) return;
   if (rocksdb::WriteStringToFile(env_, text, LengthPath(store_path_), /*should_sync=*/false).ok()) {
     noted_ = std::move(text);

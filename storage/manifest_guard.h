@@ -9,6 +9,7 @@
 // Thread-safe.
 #pragma once
 
+#include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/listener.h>
 
@@ -25,12 +26,15 @@ class ManifestGuard final : public rocksdb::EventListener {
 
   // kCorruption where the manifest is shorter than it was. Before the database is opened.
   static Result<void> Check(rocksdb::Env* env, const std::string& store_path);
-  // Writes down how long it is now.
-  void Note();
+  // Writes down how much of it is synced by now: what a compaction is just appending may be lost
+  // with the power, and is not missed.
+  void Note(rocksdb::DB& db);
 
   const char* Name() const override { return "larder.ManifestGuard"; }
-  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { Note(); }
-  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { Note(); }
+  void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo&) override { Note(*db); }
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo&) override {
+    Note(*db);
+  }
 
  private:
   rocksdb::Env* const env_;

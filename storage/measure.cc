@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "storage/counting_files.h"
+#include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/records.h"
 #include "storage/store_impl.h"
@@ -146,7 +147,7 @@ EngineState MeasuredStore::State() const {
     state.memory_bytes += dictionary->MemoryBytes();
   }
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(impl.options.path, error)) {
+  for (const auto& entry : EntriesOf(impl.options.path, error)) {
     std::error_code gone;
     const uint64_t bytes = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
     if (gone) continue;

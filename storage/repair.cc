@@ -2,10 +2,13 @@
 #include <rocksdb/convenience.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <set>
 
+#include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/maintenance.h"
 #include "storage/manifest_guard.h"
@@ -349,21 +352,42 @@ class Salvage {
   CollectionId next_id_ = 1;
 };
 
+constexpr const char* kWhat = "repair";
+constexpr std::string_view kDamaged = "damaged-";
+
+// Where the repair that was cut off put the old files.
+std::string LastDamaged(const std::string& path) {
+  std::string last;
+  std::error_code error;
+  for (const auto& entry : EntriesOf(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kDamaged)) last = std::max(last, entry.path().string());
+  }
+  return last;
+}
+
 }  // namespace
 
 Result<RepairReport> Repair(const StoreOptions& options) {
   RepairReport report;
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(options.clock->WallNow().time_since_epoch());
-  report.damaged_files = fmt::format("{}/damaged-{}", options.path, now.count());
+  report.damaged_files = fmt::format("{}/{}{}", options.path, kDamaged, now.count());
+  LARDER_ASSIGN_OR_RETURN(const bool finished,
+                          FinishReplacing(options, kWhat, report.damaged_files));
+  if (finished) {
+    report.damaged_files = LastDamaged(options.path);
+    return report;
+  }
   LARDER_ASSIGN_OR_RETURN(const bool readable, Wreck::MakeReadable(options.path));
   LARDER_RETURN_IF_ERROR(ReplaceStore(
-      options, "repair",
+      options, kWhat,
       [&](const std::string& incoming) -> Result<void> {
         LARDER_ASSIGN_OR_RETURN(const auto wreck, Wreck::Open(options.path));
         StoreOptions target = options;
         target.path = incoming;
         target.disk_limit = 0;
+        target.collection_ttl = std::chrono::seconds(0);  // what to drop is not for a repair to say
         LARDER_ASSIGN_OR_RETURN(const auto store, Store::Open(target));
         return Salvage(*wreck, *store, report, readable && wreck->is_prefix()).Run();
       },

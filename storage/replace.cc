@@ -1,7 +1,10 @@
 #include "storage/replace.h"
 
+#include <fcntl.h>
 #include <rocksdb/env.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -13,8 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Written when the incoming directory is complete.
+// Written when the incoming directory is complete; says what it was made from.
 constexpr const char* kComplete = "COMPLETE";
+// The same file once the old store is away: from then on the files outside are of the new one.
+constexpr const char* kMoving = "MOVING";
 
 tl::unexpected<Error> Failed(const std::string& what, const std::error_code& error) {
   const bool full = error == std::errc::no_space_on_device;
@@ -63,7 +68,7 @@ bool BelongsToDatabase(const fs::directory_entry& entry) {
 Result<void> CheckIsStoreOrEmpty(const std::string& path) {
   std::error_code error;
   bool empty = true;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
+  for (const auto& entry : EntriesOf(path, error)) {
     const fs::path name = entry.path().filename();
     if (BelongsToDatabase(entry) || name == "incoming" || name == "snapshots") return {};
     empty = empty && name == "LOCK";
@@ -73,12 +78,32 @@ Result<void> CheckIsStoreOrEmpty(const std::string& path) {
                    "{} is not empty and holds no store; name a new directory", path);
 }
 
-// What the incoming directory was made from; nullopt: it is not complete.
-std::optional<std::string> MadeFrom(const std::string& incoming) {
+// What the incoming directory was made from; nullopt: it has no such mark.
+std::optional<std::string> ReadMark(const std::string& incoming, const char* mark) {
   std::string what;
   const auto status =
-      rocksdb::ReadFileToString(rocksdb::Env::Default(), incoming + "/" + kComplete, &what);
+      rocksdb::ReadFileToString(rocksdb::Env::Default(), incoming + "/" + mark, &what);
   return status.ok() ? std::optional(std::move(what)) : std::nullopt;
+}
+
+// A file's bytes, or a directory's names. There are file systems that sync no directories and say
+// EINVAL.
+Result<void> SyncPath(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
+  const std::error_code error(errno, std::generic_category());
+  if (file >= 0) ::close(file);
+  return synced ? Result<void>() : Failed("cannot sync " + path, error);
+}
+
+// All of it is on the disk before the old store goes.
+Result<void> SyncFiles(const std::string& incoming) {
+  std::error_code error;
+  for (const auto& entry : EntriesOf(incoming, error)) {
+    LARDER_RETURN_IF_ERROR(SyncPath(entry.path().string()));
+  }
+  if (error) return Failed("cannot read " + incoming, error);
+  return SyncPath(incoming);
 }
 
 Result<void> MakeIncoming(const std::string& incoming, const std::string& what,
@@ -88,14 +113,19 @@ Result<void> MakeIncoming(const std::string& incoming, const std::string& what,
   if (!HasDatabase(incoming)) {
     return MakeError(ErrorCode::kInternal, "{} was not filled with a database", incoming);
   }
+  LARDER_RETURN_IF_ERROR(SyncFiles(incoming));
   const rocksdb::Status status =
       rocksdb::WriteStringToFile(rocksdb::Env::Default(), what, incoming + "/" + kComplete, true);
   if (!status.ok()) return MakeError(ErrorCode::kIo, "{}: {}", incoming, status.ToString());
-  return {};
+  LARDER_RETURN_IF_ERROR(SyncPath(incoming));
+  return SyncPath(fs::path(incoming).parent_path().string());
 }
 
 Result<void> TakeOldAway(const std::string& path, const std::string& keep_old) {
   std::error_code error;
+  if (!keep_old.empty() && !fs::exists(keep_old, error)) {
+    LARDER_RETURN_IF_ERROR(MakePrivateDirectory(keep_old));
+  }
   const auto put_away = [&](const fs::path& file) {
     if (keep_old.empty()) {
       fs::remove(file, error);
@@ -105,35 +135,77 @@ Result<void> TakeOldAway(const std::string& path, const std::string& keep_old) {
   };
   // CURRENT first: from here on it is no store, until the new one is in place.
   if (fs::exists(path + "/CURRENT", error)) put_away(path + "/CURRENT");
-  for (const auto& entry : fs::directory_iterator(path, error)) {
+  if (error) return Failed("cannot remove the old files of " + path, error);
+  const auto entries = EntriesOf(path, error);
+  for (const auto& entry : entries) {
     if (error) break;
     if (BelongsToDatabase(entry)) put_away(entry.path());
   }
   if (error) return Failed("cannot remove the old files of " + path, error);
-  return {};
+  if (!keep_old.empty()) LARDER_RETURN_IF_ERROR(SyncPath(keep_old));
+  return SyncPath(path);
+}
+
+// An old log that came back would be replayed into the new store: so the old files are gone for
+// good before this is noted.
+Result<void> NoteMoving(const std::string& incoming) {
+  std::error_code error;
+  fs::rename(incoming + "/" + kComplete, incoming + "/" + kMoving, error);
+  if (error) return Failed("cannot write to " + incoming, error);
+  return SyncPath(incoming);
 }
 
 Result<void> MoveIn(const std::string& incoming, const std::string& path) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(incoming, error)) {
+  const auto entries = EntriesOf(incoming, error);
+  if (error) return Failed("cannot read " + incoming, error);
+  for (const auto& entry : entries) {
     const fs::path name = entry.path().filename();
-    if (name == "CURRENT" || name == kComplete || name == "LOCK") continue;
+    if (name == "CURRENT" || name == kMoving || name == "LOCK") continue;
     fs::rename(entry.path(), fs::path(path) / name, error);
     if (error) return Failed("cannot move the new files to " + path, error);
   }
-  if (fs::exists(incoming + "/CURRENT", error)) {
-    fs::rename(incoming + "/CURRENT", path + "/CURRENT", error);
-  }
+  LARDER_RETURN_IF_ERROR(SyncPath(path));  // CURRENT names what is there
+  fs::rename(incoming + "/CURRENT", path + "/CURRENT", error);
   if (error) return Failed("cannot move the new files to " + path, error);
-  std::unique_ptr<rocksdb::Directory> directory;
-  if (rocksdb::Env::Default()->NewDirectory(path, &directory).ok()) (void)directory->Fsync();
+  LARDER_RETURN_IF_ERROR(SyncPath(path));
   fs::remove_all(incoming, error);
   return {};
+}
+
+// Goes on where an earlier call ended, under the store's lock; returns what was finished.
+Result<std::optional<std::string>> GoOn(const std::string& path, const std::string& keep_old) {
+  const std::string incoming = IncomingPath(path);
+  auto mark = ReadMark(incoming, kMoving);
+  const bool moving = mark.has_value();
+  if (!moving) mark = ReadMark(incoming, kComplete);
+  // Without CURRENT all is in place, and may have been used since.
+  if (!mark || !HasDatabase(incoming)) return std::nullopt;
+  // The old store is untouched, and may have been used since.
+  if (!moving && HasDatabase(path)) return std::nullopt;
+  if (!moving) {
+    LARDER_RETURN_IF_ERROR(TakeOldAway(path, keep_old));
+    LARDER_RETURN_IF_ERROR(NoteMoving(incoming));
+  }
+  LARDER_RETURN_IF_ERROR(MoveIn(incoming, path));
+  return mark;
 }
 
 }  // namespace
 
 std::string IncomingPath(const std::string& store_path) { return store_path + "/incoming"; }
+
+Result<bool> FinishReplacing(const StoreOptions& options, const std::string& what,
+                             const std::string& keep_old) {
+  const std::string& path = options.path;
+  std::error_code error;
+  if (!fs::exists(IncomingPath(path), error)) return false;
+  LARDER_RETURN_IF_ERROR(CheckPermissions(path, /*for_writing=*/true));
+  StoreLock lock;
+  LARDER_RETURN_IF_ERROR(lock.Take(path));
+  LARDER_ASSIGN_OR_RETURN(const auto finished, GoOn(path, keep_old));
+  return finished == what;
+}
 
 Result<void> ReplaceStore(const StoreOptions& options, const std::string& what,
                           const std::function<Result<void>(const std::string& incoming)>& make,
@@ -145,21 +217,16 @@ Result<void> ReplaceStore(const StoreOptions& options, const std::string& what,
   LARDER_RETURN_IF_ERROR(CheckIsStoreOrEmpty(path));
   StoreLock lock;
   LARDER_RETURN_IF_ERROR(lock.Take(path));
+  LARDER_ASSIGN_OR_RETURN(const auto finished, GoOn(path, keep_old));
+  if (finished == what) return {};
   const std::string incoming = IncomingPath(path);
-  if (MadeFrom(incoming) != what) {
-    fs::remove_all(incoming, error);
-    if (auto made = MakeIncoming(incoming, what, make); !made) {
-      fs::remove_all(incoming, error);  // the room that it took may be what the store needs
-      return made;
-    }
+  fs::remove_all(incoming, error);
+  if (auto made = MakeIncoming(incoming, what, make); !made) {
+    fs::remove_all(incoming, error);  // the room that it took may be what the store needs
+    return made;
   }
-  // Where CURRENT is no longer among them, it and so everything else is in place already.
-  if (fs::exists(incoming + "/CURRENT", error)) {
-    if (!keep_old.empty() && !fs::exists(keep_old, error)) {
-      LARDER_RETURN_IF_ERROR(MakePrivateDirectory(keep_old));
-    }
-    LARDER_RETURN_IF_ERROR(TakeOldAway(path, keep_old));
-  }
+  LARDER_RETURN_IF_ERROR(TakeOldAway(path, keep_old));
+  LARDER_RETURN_IF_ERROR(NoteMoving(incoming));
   return MoveIn(incoming, path);
 }
 

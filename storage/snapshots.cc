@@ -34,8 +34,9 @@ SnapshotInfo Describe(const fs::path& path) {
   SnapshotInfo info;
   info.name = path.filename().string();
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    info.bytes += entry.file_size(error);
+  for (const auto& entry : EntriesOf(path, error)) {
+    const uint64_t bytes = entry.file_size(error);
+    if (!error) info.bytes += bytes;
   }
   // The manifest is written when the snapshot is made and never after.
   const auto time = fs::last_write_time(path / "CURRENT", error);
@@ -62,14 +63,15 @@ Result<std::string> ExistingSnapshot(const std::string& store_path, const std::s
 // Tables and logs never change once a snapshot has them, so a link is as good as a copy.
 Result<void> LinkFiles(const std::string& from, const std::string& to) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(from, error)) {
+  const auto entries = EntriesOf(from, error);
+  for (const auto& entry : entries) {
+    if (error) break;
     const fs::path target = fs::path(to) / entry.path().filename();
     if (entry.path().extension() == ".sst") {
       fs::create_hard_link(entry.path(), target, error);
     } else {
       fs::copy_file(entry.path(), target, error);
     }
-    if (error) break;
   }
   if (!error) return {};
   return MakeError(error == std::errc::no_space_on_device ? ErrorCode::kNoSpace : ErrorCode::kIo,
@@ -80,7 +82,9 @@ using BackupEnginePtr = std::unique_ptr<rocksdb::BackupEngine>;
 
 Result<BackupEnginePtr> OpenBackups(const std::string& path, bool create) {
   std::error_code error;
-  if (!fs::exists(path + "/meta", error)) {  // RocksDB would make it, wherever that is
+  const bool there = fs::exists(path + "/meta", error);
+  if (error) return MakeError(ErrorCode::kIo, "cannot read {}: {}", path, error.message());
+  if (!there) {  // RocksDB would make it, wherever that is
     if (!create) return MakeError(ErrorCode::kNotFound, "no backups at {}", path);
     if (!fs::exists(path, error)) {
       LARDER_RETURN_IF_ERROR(MakePrivateDirectory(path));
@@ -162,7 +166,7 @@ Result<std::vector<SnapshotInfo>> ListSnapshots(const std::string& store_path) {
   }
   std::vector<SnapshotInfo> out;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(SnapshotsPath(store_path), error)) {
+  for (const auto& entry : EntriesOf(SnapshotsPath(store_path), error)) {
     if (HasDatabase(entry.path().string())) out.push_back(Describe(entry.path()));
   }
   std::sort(out.begin(), out.end(), [](const SnapshotInfo& a, const SnapshotInfo& b) {
@@ -239,7 +243,9 @@ Result<void> RestoreBackup(const StoreOptions& options, const std::string& backu
                            uint32_t id) {
   LARDER_RETURN_IF_ERROR(CheckApart(options.path, backup_path));
   LARDER_ASSIGN_OR_RETURN(BackupEnginePtr engine, OpenBackups(backup_path, false));
-  const std::string what = fmt::format("backup {} of {}", id, fs::absolute(backup_path).string());
+  std::error_code error;
+  const std::string what =
+      fmt::format("backup {} of {}", id, fs::absolute(backup_path, error).string());
   return ReplaceStore(options, what, [&](const std::string& incoming) -> Result<void> {
     const auto status = id == 0 ? engine->RestoreDBFromLatestBackup(incoming, incoming)
                                 : engine->RestoreDBFromBackup(id, incoming, incoming);

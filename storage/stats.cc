@@ -105,7 +105,7 @@ void AddFiles(const Database& database, const Store::Impl& impl, StoreStats& sta
     needed.insert(fs::path(file.name).filename().string());
   }
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(impl.options.path, error)) {
+  for (const auto& entry : EntriesOf(impl.options.path, error)) {
     std::error_code gone;
     if (!entry.is_regular_file(gone)) continue;
     const uint64_t bytes = entry.file_size(gone);

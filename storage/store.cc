@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 
 #include "storage/directory.h"
 #include "storage/keys.h"
@@ -14,6 +16,10 @@
 
 namespace larder {
 namespace {
+
+bool IsAboutAMissingFile(const Error& error) {
+  return error.message.find(std::strerror(ENOENT)) != std::string::npos;
+}
 
 int64_t ToMilliseconds(Clock::Wall time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
@@ -55,8 +61,15 @@ Result<std::unique_ptr<Store>> Store::OpenReadOnly(const StoreOptions& options, 
   // RocksDB's secondary takes files that are missing for ones that the owner has replaced.
   if (LockOwner(options.path) == 0) {
     auto store = open(Mode::kFrozen);
-    const bool owned_by_now = !store && LockOwner(options.path) != 0;
-    if (!owned_by_now && (!store || reading == Reading::kOnce)) return store;
+    bool owned = !store && LockOwner(options.path) != 0;
+    // An owner in another container cannot be told. Where it replaces files while they are opened,
+    // another one is missing the next time; one that is lost stays the same.
+    if (!store && !owned && IsAboutAMissingFile(store.error())) {
+      const std::string missing = store.error().message;
+      store = open(Mode::kFrozen);
+      owned = !store && IsAboutAMissingFile(store.error()) && store.error().message != missing;
+    }
+    if (!owned && (!store || reading == Reading::kOnce)) return store;
   }
   return open(Mode::kReader);
 }
@@ -73,6 +86,21 @@ Result<void> Store::CatchUp() {
 }
 
 Result<void> Store::Health() const { return impl_->Health(); }
+
+Result<Store*> Store::KeeperOf(const Resource& resource) {
+  if (!impl_->Encrypted(resource.ToString()) || impl_->cipher() || options().in_memory) return this;
+  MutexLock lock(impl_->keeper_mutex);
+  if (!impl_->keeper) {
+    StoreOptions memory = options();
+    memory.path += " (in memory)";
+    memory.in_memory = true;
+    memory.disk_limit = 0;
+    LARDER_ASSIGN_OR_RETURN(impl_->keeper, Open(memory));
+  }
+  return impl_->keeper.get();
+}
+
+Error Store::NoteDamage(Error error) const { return impl_->Noted(std::move(error)); }
 
 Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
   MutexLock lock(impl_->collections_write_mutex);
@@ -130,23 +158,24 @@ Result<std::vector<CollectionInfo>> Store::Collections() const {
         return outcome.has_value();
       },
       nullptr, /*fill_cache=*/true));
-  if (!outcome) return tl::unexpected(outcome.error());
+  if (!outcome) return tl::unexpected(impl_->Noted(std::move(outcome).error()));
   return out;
 }
 
 Result<Cursor> Store::GetCursor(CollectionId collection) const {
   LARDER_ASSIGN_OR_RETURN(const auto text, impl_->GetMeta(records::CursorKey(collection)));
   if (!text) return Cursor{};
-  return records::DecodeCursor(*text);
+  return impl_->Noted(records::DecodeCursor(*text));
 }
 
-Result<void> Store::DropCollection(CollectionId collection) {
-  MutexLock lock(impl_->collections_write_mutex);
-  LARDER_ASSIGN_OR_RETURN(const auto text, impl_->GetMeta(records::CollectionKey(collection)));
+namespace {
+
+Result<void> Drop(Store::Impl& impl, CollectionId collection)
+    LARDER_REQUIRES(impl.collections_write_mutex) {
+  LARDER_ASSIGN_OR_RETURN(const auto text, impl.GetMeta(records::CollectionKey(collection)));
   if (!text) return MakeError(ErrorCode::kNotFound, "no collection {}", collection);
   LARDER_ASSIGN_OR_RETURN(const CollectionInfo info, records::DecodeCollection(*text));
-  Transaction transaction = Begin();
-  Transaction::Rep& rep = *transaction.rep_;
+  Transaction::Rep rep(impl.families());
   const std::string prefix = keys::CollectionPrefix(collection);
   rep.Delete(Family::kMeta, records::CollectionKey(collection));
   rep.Delete(Family::kMeta, records::FingerprintKey(info.spec.Fingerprint()));
@@ -154,16 +183,23 @@ Result<void> Store::DropCollection(CollectionId collection) {
   const std::string indexes = records::IndexKeyPrefix(collection);
   rep.DeleteRange(Family::kMeta, indexes, keys::PrefixEnd(indexes));
   for (const std::string& note : {DurableNamesNote(collection), SizeNote(collection)}) {
-    transaction.DeleteNote(note);
+    rep.Delete(Family::kMeta, records::NoteKey(note));
   }
   const std::string unused = records::NoteKey(UnusedIndexNotes(collection));
   rep.DeleteRange(Family::kMeta, unused, keys::PrefixEnd(unused));
   for (const Family family : {Family::kObjects, Family::kIndexes, Family::kDeltas}) {
     rep.DeleteRange(family, prefix, keys::PrefixEnd(prefix));
   }
-  LARDER_RETURN_IF_ERROR(Commit(std::move(transaction), Durability::kRelaxed));
-  impl_->Forget(collection);
+  LARDER_RETURN_IF_ERROR(impl.Commit(rep, Durability::kRelaxed));
+  impl.Forget(collection);
   return {};
+}
+
+}  // namespace
+
+Result<void> Store::DropCollection(CollectionId collection) {
+  MutexLock lock(impl_->collections_write_mutex);
+  return Drop(*impl_, collection);
 }
 
 Result<size_t> Store::CollectGarbage() {
@@ -173,13 +209,17 @@ Result<size_t> Store::CollectGarbage() {
   const int64_t ttl = std::chrono::milliseconds(options().collection_ttl).count();
   size_t dropped = 0;
   for (const CollectionInfo& info : collections) {
-    if (impl_->IsOpened(info.id)) continue;
     if (now - std::max(info.last_opened_ms, info.cursor.updated_ms) < ttl) continue;
-    spdlog::info("dropping collection {} ({}): not used for {}s", info.id, info.spec.ToString(),
-                 options().collection_ttl.count());
-    const auto outcome = DropCollection(info.id);
-    if (!outcome && outcome.error().code == ErrorCode::kNotFound) continue;  // by somebody else
-    LARDER_RETURN_IF_ERROR(outcome);
+    {
+      // Somebody may be about to open it: then either that comes first, or it is made anew.
+      MutexLock lock(impl_->collections_write_mutex);
+      if (impl_->IsOpened(info.id)) continue;
+      spdlog::info("dropping collection {} ({}): not used for {}s", info.id, info.spec.ToString(),
+                   options().collection_ttl.count());
+      const auto outcome = Drop(*impl_, info.id);
+      if (!outcome && outcome.error().code == ErrorCode::kNotFound) continue;  // by somebody else
+      LARDER_RETURN_IF_ERROR(outcome);
+    }
     impl_->ReclaimSpace(info.id);
     ++dropped;
   }
@@ -221,6 +261,7 @@ Result<EncodedObject> Store::Encode(CollectionId collection, const Object& objec
   EncodedObject encoded;
   encoded.key = object.key();
   thread_local ObjectParts parts;
+  if (parts.raw.capacity() > kKeptBufferBytes) std::string().swap(parts.raw);
   TakeApart(object, parts);
   LARDER_ASSIGN_OR_RETURN(EncodedValue value,
                           EncodeValue(keys::Object(collection, encoded.key), parts, encode));
@@ -234,7 +275,7 @@ Result<EncodedObject> Store::Encode(CollectionId collection, const Object& objec
 
 Result<ObjectPtr> Store::Decode(CollectionId collection, const ObjectKey& key,
                                 std::string_view value) const {
-  return DecodeValue(keys::Object(collection, key), value, impl_->decode_options());
+  return impl_->Noted(DecodeValue(keys::Object(collection, key), value, impl_->decode_options()));
 }
 
 void Store::WaitForDictionaries() { impl_->dictionaries().WaitIdle(); }
@@ -258,10 +299,12 @@ auto GetRow(const Store::Impl& impl, Family family, const std::string& key,
       (*reader.database)->Get(reader.options, reader.database->family(family), key, &value);
   if (impl.recorder().active()) impl.recorder().Get(family, key);
   if (status.IsNotFound()) return MakeError(ErrorCode::kNotFound, "no row {}", key);
-  if (!status.ok()) return tl::unexpected(FromRocks(status, fmt::format("reading row {}", key)));
+  if (!status.ok()) {
+    return tl::unexpected(impl.Noted(FromRocks(status, fmt::format("reading row {}", key))));
+  }
   auto result = use(std::string_view(value.data(), value.size()));
   if (!result && result.error().code == ErrorCode::kCorruption) {
-    result = tl::unexpected(impl.WithFiles(std::move(result).error(), family, key));
+    result = tl::unexpected(impl.Noted(impl.WithFiles(std::move(result).error(), family, key)));
   }
   return result;
 }
@@ -331,7 +374,7 @@ Result<void> Store::Scan(CollectionId collection, std::string_view ns, const Obj
         return visit(*object);
       },
       snapshot, /*fill_cache=*/false));
-  return outcome;
+  return impl_->Noted(std::move(outcome));
 }
 
 Result<void> Store::ScanHeads(CollectionId collection, std::string_view ns,
@@ -351,7 +394,7 @@ Result<void> Store::ScanHeads(CollectionId collection, std::string_view ns,
         return visit(*key, head->head);
       },
       snapshot, /*fill_cache=*/false));
-  return outcome;
+  return impl_->Noted(std::move(outcome));
 }
 
 Result<void> Store::ScanIndex(CollectionId collection, IndexId index,
@@ -376,13 +419,28 @@ Result<void> Store::ScanIndex(CollectionId collection, IndexId index,
         return visit(entry);
       },
       snapshot, /*fill_cache=*/true));
-  return outcome;
+  return impl_->Noted(std::move(outcome));
+}
+
+Result<std::optional<std::string>> Store::GetDelta(CollectionId collection,
+                                                   std::string_view handler,
+                                                   const ObjectKey& key) const {
+  const auto row =
+      GetRow(*impl_, Family::kDeltas, keys::Delta(collection, handler, key), nullptr,
+             [](std::string_view value) -> Result<std::string> { return std::string(value); });
+  if (row) return std::optional<std::string>(*row);
+  if (row.error().code == ErrorCode::kNotFound) return std::optional<std::string>();
+  return tl::unexpected(row.error());
 }
 
 Result<std::string> Store::IndexToken(CollectionId collection, std::string_view value) const {
   const auto known = impl_->FindCollection(collection);
-  if (!known || !known->encrypted || !impl_->cipher()) return std::string(value);
-  return impl_->cipher()->Blind(value);
+  if (!known || !known->encrypted) return std::string(value);
+  if (impl_->cipher()) return impl_->cipher()->Blind(value);
+  if (options().in_memory) return std::string(value);
+  return MakeError(ErrorCode::kForbidden,
+                   "indexes over {} hold keyed hashes: set encryption_key_file to look into them",
+                   known->resource);
 }
 
 std::string Store::IndexKeyName(CollectionId collection) const {
@@ -406,7 +464,7 @@ Result<std::vector<IndexRecord>> Store::IndexRecords(CollectionId collection) co
         return true;
       },
       nullptr, /*fill_cache=*/true));
-  if (!outcome) return tl::unexpected(outcome.error());
+  if (!outcome) return tl::unexpected(impl_->Noted(std::move(outcome).error()));
   return out;
 }
 
@@ -414,105 +472,6 @@ Result<void> Store::DropIndex(CollectionId collection, IndexId index) {
   Transaction transaction = Begin();
   transaction.DropIndex(collection, index);
   return Commit(std::move(transaction), Durability::kRelaxed);
-}
-
-Result<void> Store::ScanQueue(std::string_view queue, std::string_view after,
-                              const QueueVisitor& visit) const {
-  const std::string prefix = keys::QueuePrefix(queue);
-  // Behind every generation of `after`: '0' follows '/'.
-  std::string start;
-  if (!after.empty()) start = keys::PrefixEnd(keys::QueueItemPrefix(queue, after));
-  Result<void> outcome;
-  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
-      Family::kQueues, prefix, start,
-      [&](std::string_view row, std::string_view value) {
-        auto key = keys::ParseQueueItem(row);
-        auto record = records::DecodeQueue(value);
-        if (!key || !record) {
-          outcome = tl::unexpected(!key ? key.error() : record.error());
-          return false;
-        }
-        return visit({std::move(key->item), key->generation, *std::move(record)});
-      },
-      nullptr, /*fill_cache=*/false));
-  return outcome;
-}
-
-Result<std::vector<std::string>> Store::Queues() const {
-  std::vector<std::string> out;
-  std::string after;
-  const auto database = impl_->database();
-  if (!database) return tl::unexpected(impl_->Unavailable());
-  std::unique_ptr<rocksdb::Iterator> it(
-      (*database)->NewIterator(rocksdb::ReadOptions(), database->family(Family::kQueues)));
-  // One seek per queue, however many items it has.
-  for (it->SeekToFirst(); it->Valid(); it->Seek(after)) {
-    LARDER_ASSIGN_OR_RETURN(auto key, keys::ParseQueueItem({it->key().data(), it->key().size()}));
-    after = keys::PrefixEnd(keys::QueuePrefix(key.queue));
-    out.push_back(std::move(key.queue));
-  }
-  if (!it->status().ok()) return tl::unexpected(FromRocks(it->status(), "reading the queues"));
-  return out;
-}
-
-Result<std::optional<std::string>> Store::GetDelta(CollectionId collection,
-                                                   std::string_view handler,
-                                                   const ObjectKey& key) const {
-  const auto row =
-      GetRow(*impl_, Family::kDeltas, keys::Delta(collection, handler, key), nullptr,
-             [](std::string_view value) -> Result<std::string> { return std::string(value); });
-  if (row) return std::optional<std::string>(*row);
-  if (row.error().code == ErrorCode::kNotFound) return std::optional<std::string>();
-  return tl::unexpected(row.error());
-}
-
-Result<void> Store::ScanDeltas(CollectionId collection, std::string_view handler,
-                               const ObjectKey& after, const DeltaVisitor& visit,
-                               const SnapshotPtr& snapshot) const {
-  const std::string prefix = keys::DeltaPrefix(collection, handler);
-  const std::string start =
-      after.name.empty() ? std::string() : keys::Delta(collection, handler, after);
-  Result<void> outcome;
-  LARDER_RETURN_IF_ERROR(impl_->ScanRows(
-      Family::kDeltas, prefix, start,
-      [&](std::string_view row, std::string_view value) {
-        const auto key = keys::ParseDelta(row);
-        if (!key) {
-          outcome = tl::unexpected(key.error());
-          return false;
-        }
-        return visit(*key, value);
-      },
-      snapshot, /*fill_cache=*/false));
-  return outcome;
-}
-
-Result<std::vector<std::string>> Store::DeltaHandlers(CollectionId collection) const {
-  std::vector<std::string> out;
-  const std::string prefix = keys::CollectionPrefix(collection);
-  std::string from = prefix;
-  for (;;) {
-    // One seek per handler, however many changes wait for it.
-    LARDER_ASSIGN_OR_RETURN(const auto row, impl_->FirstRow(Family::kDeltas, from, nullptr));
-    if (!row || row->compare(0, prefix.size(), prefix) != 0) return out;
-    const size_t end = row->find('/', prefix.size());
-    if (end == std::string::npos) return out;
-    LARDER_ASSIGN_OR_RETURN(std::string handler, keys::UnescapePart(std::string_view(*row).substr(
-                                                     prefix.size(), end - prefix.size())));
-    from = keys::PrefixEnd(row->substr(0, end + 1));
-    out.push_back(std::move(handler));
-  }
-}
-
-Result<void> Store::DropDeltas(CollectionId collection, std::string_view handler) {
-  Transaction transaction = Begin();
-  const std::string prefix = keys::DeltaPrefix(collection, handler);
-  transaction.rep_->DeleteRange(Family::kDeltas, prefix, keys::PrefixEnd(prefix));
-  return Commit(std::move(transaction), Durability::kRelaxed);
-}
-
-Result<std::optional<std::string>> Store::GetNote(std::string_view name) const {
-  return impl_->GetMeta(records::NoteKey(name));
 }
 
 }  // namespace larder

@@ -12,7 +12,9 @@
 //     it live with OpenReadOnly and do not disturb the owner.
 //
 // Thread-safe. Durability: see Durability. Errors: kNoSpace keeps reads alive and writes succeed
-// again when there is room; after any failed Commit nothing of that transaction is visible.
+// again when there is room; after any failed Commit nothing of that transaction is visible. Once a
+// read or a compaction met damage, Health() says so until the store is opened anew; what is not
+// damaged is read and written as before.
 //
 //   LARDER_ASSIGN_OR_RETURN(auto store, Store::Open({.path = "/var/lib/me/store"}));
 //   LARDER_ASSIGN_OR_RETURN(CollectionInfo pods, store->OpenCollection(spec));
@@ -159,6 +161,10 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
+  // Where objects of this resource are kept: here; or, where they may reach the disk only encrypted
+  // and there is no key, in a store in memory that ends with this one.
+  Result<Store*> KeeperOf(const Resource& resource);
+
   // Collections. OpenCollection finds the one with this fingerprint or makes it.
   Result<CollectionInfo> OpenCollection(const CollectionSpec& spec);
   Result<std::vector<CollectionInfo>> Collections() const;
@@ -207,7 +213,8 @@ class Store {
                          std::optional<std::string_view> value, const IndexVisitor& visit,
                          const SnapshotPtr& snapshot = nullptr, const IndexRange& range = {}) const;
   // How a value is spelled in index keys of this collection: as it is, or, where the collection is
-  // stored encrypted, as a keyed hash. IndexKeyName is empty, or says with which key.
+  // stored encrypted, as a keyed hash; kForbidden without the key. IndexKeyName is empty, or says
+  // with which key.
   Result<std::string> IndexToken(CollectionId collection, std::string_view value) const;
   std::string IndexKeyName(CollectionId collection) const;
   Result<std::vector<IndexRecord>> IndexRecords(CollectionId collection) const;
@@ -236,8 +243,12 @@ class Store {
   // A reader (OpenReadOnly) moves to what the owner has written by now. Nothing to do for the
   // owner.
   Result<void> CatchUp();
-  // The failure that keeps writes from succeeding, where there is one: for /readyz.
+  // What somebody should know of, for /readyz: damage that was met (kCorruption, with what to do),
+  // a disk that fails reads, or the failure that keeps writes from succeeding.
   Result<void> Health() const;
+  // For the folders above, which find damage that storage cannot see: an index key without its
+  // object. It shows in Health(). Returns the error.
+  Error NoteDamage(Error error) const;
   // Waits until dictionaries that are being trained are in use: for tests and benchmarks.
   void WaitForDictionaries();
 

@@ -1,6 +1,7 @@
 #include "storage/store_impl.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -50,6 +51,7 @@ Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* en
     : options(Effective(std::move(options_in))),
       mode_(mode),
       env_(env),
+      damage_(std::make_shared<Damage>(options.path, writable(), options.clock)),
       dictionaries_({
           .save = [this](const std::string& resource,
                          const Dictionary& dictionary) -> Result<void> {
@@ -113,9 +115,11 @@ Result<void> Store::Impl::LoadCipher() {
     LARDER_ASSIGN_OR_RETURN(cipher_, Cipher::FromEnvironment(options.encryption_key_variable));
   }
   if (cipher_) {
-    // A core dump would put the key and the decrypted objects on the disk.
+    // A core dump would put the key and the decrypted objects on the disk. The limit alone does not
+    // hold where the kernel pipes dumps into a program, like systemd-coredump (core(5)).
     const struct rlimit none = {0, 0};
     (void)::setrlimit(RLIMIT_CORE, &none);
+    (void)::prctl(PR_SET_DUMPABLE, 0);
   }
   return {};
 }
@@ -139,7 +143,8 @@ Result<void> Store::Impl::CheckKeyFits(CollectionId collection) const {
 }
 
 Result<void> Store::Impl::OpenDatabase() {
-  LARDER_ASSIGN_OR_RETURN(auto database, Database::Open(options, mode_, env_, &recompress_));
+  LARDER_ASSIGN_OR_RETURN(auto database,
+                          Database::Open(options, mode_, env_, &recompress_, damage_));
   families_.Learn(*database);
   WriterLock lock(open_mutex_);
   database_ = std::move(database);
@@ -281,8 +286,12 @@ bool Store::Impl::EncodingOf(const Collection& collection, EncodeOptions& encode
 }
 
 void Store::Impl::BeginDrop(const std::vector<DictionaryId>& ids) {
-  MutexLock lock(dictionary_mutex_);
-  dropping_ = {ids.begin(), ids.end()};
+  {
+    MutexLock lock(dictionary_mutex_);
+    dropping_ = {ids.begin(), ids.end()};
+  }
+  // A commit that looked before may not be written yet.
+  WriterLock written(naming_mutex_);
 }
 
 Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<DictionaryId>& in_use) {
@@ -304,7 +313,6 @@ Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<Dictionary
 }
 
 void Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
-  if (rep.dictionaries.empty()) return;
   MutexLock lock(dictionary_mutex_);
   for (const DictionaryId id : rep.dictionaries) {
     dropping_.erase(id);
@@ -327,7 +335,13 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
   }
   LARDER_RETURN_IF_ERROR(CheckBudget(rep));
   if (failed_.load()) LARDER_RETURN_IF_ERROR(Recover());
+  if (rep.dictionaries.empty()) return Write(rep, durability);
+  ReaderLock naming(naming_mutex_);
   KeepDictionaries(rep);
+  return Write(rep, durability);
+}
+
+Result<void> Store::Impl::Write(Transaction::Rep& rep, Durability durability) {
   const auto db = database();
   if (!db) return tl::unexpected(Unavailable());
   rocksdb::WriteOptions write;
@@ -375,7 +389,7 @@ Result<std::optional<std::string>> Store::Impl::GetMeta(std::string_view key) co
   const rocksdb::Status status =
       (*db)->Get(rocksdb::ReadOptions(), db->family(Family::kMeta), ToSlice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
-  if (!status.ok()) return tl::unexpected(FromRocks(status, fmt::format("reading {}", key)));
+  if (!status.ok()) return tl::unexpected(Noted(FromRocks(status, fmt::format("reading {}", key))));
   return std::optional<std::string>(std::move(value));
 }
 
@@ -399,20 +413,23 @@ Result<void> Store::Impl::ScanRows(Family family, const std::string& prefix, std
   }
   if (recorder_.active()) recorder_.Scan(family, prefix, rows);
   if (!it->status().ok()) {
-    return tl::unexpected(
-        FromRocks(it->status(), fmt::format("reading {} of the store {}", prefix, options.path)));
+    return tl::unexpected(Noted(
+        FromRocks(it->status(), fmt::format("reading {} of the store {}", prefix, options.path))));
   }
   return {};
 }
 
-bool Store::Impl::HasRow(Family family, std::string_view key, const SnapshotPtr& snapshot) const {
+Result<bool> Store::Impl::HasRow(Family family, std::string_view key,
+                                 const SnapshotPtr& snapshot) const {
   const Reader reader = MakeReader(snapshot);
+  if (!reader.database) return tl::unexpected(Unavailable());
   rocksdb::PinnableSlice value;
   if (recorder_.active()) recorder_.Get(family, key);
-  return reader.database &&
-         (*reader.database)
-             ->Get(reader.options, reader.database->family(family), ToSlice(key), &value)
-             .ok();
+  const rocksdb::Status status =
+      (*reader.database)
+          ->Get(reader.options, reader.database->family(family), ToSlice(key), &value);
+  if (status.ok() || status.IsNotFound()) return status.ok();
+  return tl::unexpected(Noted(FromRocks(status, fmt::format("reading row {}", key))));
 }
 
 Result<std::optional<std::string>> Store::Impl::FirstRow(Family family, std::string_view from,
@@ -423,7 +440,7 @@ Result<std::optional<std::string>> Store::Impl::FirstRow(Family family, std::str
       (*reader.database)->NewIterator(reader.options, reader.database->family(family)));
   it->Seek(ToSlice(from));
   if (it->Valid()) return std::optional<std::string>(it->key().ToString());
-  if (!it->status().ok()) return tl::unexpected(FromRocks(it->status(), "reading keys"));
+  if (!it->status().ok()) return tl::unexpected(Noted(FromRocks(it->status(), "reading keys")));
   return std::optional<std::string>();
 }
 

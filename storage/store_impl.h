@@ -1,7 +1,7 @@
 // The inside of a Store. Internal to storage/.
 //
 // The locks are taken in the order in which LARDER_ACQUIRED_AFTER puts them. None is held while a
-// commit waits for the disk, but that of a dictionary's drop.
+// commit waits for the disk, but those of a dictionary's drop.
 #pragma once
 
 #include <unistd.h>
@@ -16,6 +16,7 @@
 
 #include "base/mutex.h"
 #include "storage/cipher.h"
+#include "storage/damage.h"
 #include "storage/database.h"
 #include "storage/dictionary_book.h"
 #include "storage/family_handles.h"
@@ -84,7 +85,7 @@ class Store::Impl final : public RowPolicy {
   Result<void> ScanRows(Family family, const std::string& prefix, std::string_view after,
                         const RowVisitor& visit, const SnapshotPtr& snapshot,
                         bool fill_cache) const;
-  bool HasRow(Family family, std::string_view key, const SnapshotPtr& snapshot) const;
+  Result<bool> HasRow(Family family, std::string_view key, const SnapshotPtr& snapshot) const;
   // The first key at or behind `from`; nullopt at the end.
   Result<std::optional<std::string>> FirstRow(Family family, std::string_view from,
                                               const SnapshotPtr& snapshot) const;
@@ -117,12 +118,20 @@ class Store::Impl final : public RowPolicy {
   const Cipher* cipher() const { return cipher_ ? &*cipher_ : nullptr; }
   DictionaryBook& dictionaries() { return dictionaries_; }
   // Dropping dictionaries, while values that name them may still be on their way to a commit:
-  // begin, look through what is stored, then end with those that nothing names. A commit in between
-  // keeps its dictionary; one after the end brings it back. Returns those dropped.
+  // begin, look through what is stored, then end with those that nothing names. A commit from
+  // before is waited for, so that it is found; one in between keeps its dictionary; one after the
+  // end brings it back. Returns those dropped.
   void BeginDrop(const std::vector<DictionaryId>& ids);
   Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use);
 
   Result<void> Health() const;
+  // Remembers damage for Health(). Every error of a read passes through here.
+  Error Noted(Error error) const { return damage_->Note(std::move(error)); }
+  template <typename T>
+  Result<T> Noted(Result<T> result) const {
+    if (!result) return tl::unexpected(Noted(std::move(result).error()));
+    return result;
+  }
   // What is recorded is every commit and read from here on; storage/trace.h.
   WorkloadRecorder& recorder() const { return recorder_; }
   Result<TraceSummary> StopRecording();
@@ -139,6 +148,9 @@ class Store::Impl final : public RowPolicy {
   const StoreOptions options;
   // Serialises making and dropping of collections.
   Mutex collections_write_mutex;
+  // Of what must not reach the disk; made when it is asked for (Store::KeeperOf).
+  Mutex keeper_mutex;
+  std::unique_ptr<Store> keeper LARDER_GUARDED_BY(keeper_mutex);
 
  private:
   Result<void> LoadCipher();
@@ -148,22 +160,28 @@ class Store::Impl final : public RowPolicy {
   Result<void> LoadDictionaries();
   Result<void> LoadCollections();
   void KeepDictionaries(Transaction::Rep& rep);
+  Result<void> Write(Transaction::Rep& rep, Durability durability);
+  Result<void> WriteHealth() const;
   Result<void> CheckBudget(const Transaction::Rep& rep) const;
   void RememberFailure(const Error& error);
   Result<void> Recover();
   bool TryResume(Database& database);
   bool HasRoom(Database& database);
   Result<void> Reopen() LARDER_REQUIRES(failure_mutex_);
+  void StopCompactions(Database& database) const;
   void SyncLoop(const std::stop_token& stop);
   void JanitorLoop(const std::stop_token& stop, const std::function<void()>& collect_garbage);
 
   const Database::Mode mode_;
   const pid_t owner_ = ::getpid();  // a fork of it does not own the store
   rocksdb::Env* const env_;
+  const std::shared_ptr<Damage> damage_;
   std::optional<Cipher> cipher_;
   FamilyHandles families_;
   mutable SharedMutex open_mutex_ LARDER_ACQUIRED_AFTER(failure_mutex_);
-  Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
+  // Shared by commits that name dictionaries, until they are written.
+  SharedMutex naming_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
+  Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(naming_mutex_);
   std::set<DictionaryId> dropping_ LARDER_GUARDED_BY(dictionary_mutex_);
   std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_
       LARDER_GUARDED_BY(dictionary_mutex_);

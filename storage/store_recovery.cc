@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/store_impl.h"
 
@@ -30,7 +31,13 @@ void Store::Impl::RememberFailure(const Error& error) {
   failure_ = error;
 }
 
+// Damage first: a full disk gets over itself, this needs a person.
 Result<void> Store::Impl::Health() const {
+  LARDER_RETURN_IF_ERROR(damage_->Health());
+  return WriteHealth();
+}
+
+Result<void> Store::Impl::WriteHealth() const {
   if (failed_.load()) {
     MutexLock lock(failure_mutex_);
     return tl::unexpected(failure_);
@@ -45,13 +52,13 @@ Result<void> Store::Impl::Health() const {
 }
 
 Error Store::Impl::Unavailable() const {
-  if (auto health = Health(); !health) return health.error();
+  if (auto health = WriteHealth(); !health) return health.error();
   return Error{ErrorCode::kIo, fmt::format("store {} is being opened again", options.path), {}, {}};
 }
 
 // Objects only: what frees space (acknowledgements, deletes, dropping) must always get through.
 Result<void> Store::Impl::CheckBudget(const Transaction::Rep& rep) const {
-  if (over_budget_.load(std::memory_order_relaxed) && rep.stores_objects) return Health();
+  if (over_budget_.load(std::memory_order_relaxed) && rep.stores_objects) return WriteHealth();
   return {};
 }
 
@@ -59,7 +66,7 @@ uint64_t Store::Impl::DiskBytes() const {
   if (options.in_memory) return 0;
   uint64_t total = 0;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(options.path, error)) {
+  for (const auto& entry : EntriesOf(options.path, error)) {
     std::error_code gone;  // a file may be removed under our eyes
     const uint64_t bytes = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
     if (!gone) total += bytes;
@@ -137,7 +144,7 @@ Result<void> Store::Impl::Reopen() {
     committed_through_ = (*database_)->GetLatestSequenceNumber();
   }
   database_.reset();
-  auto opened = Database::Open(options, mode_, env_, &recompress_, committed_through_);
+  auto opened = Database::Open(options, mode_, env_, &recompress_, damage_, committed_through_);
   if (opened) {
     database_ = *std::move(opened);
     committed_through_.reset();
@@ -147,8 +154,8 @@ Result<void> Store::Impl::Reopen() {
     return {};
   }
   failure_ = opened.error();
-  auto frozen =
-      Database::Open(options, Database::Mode::kFrozen, env_, &recompress_, committed_through_);
+  auto frozen = Database::Open(options, Database::Mode::kFrozen, env_, &recompress_, damage_,
+                               committed_through_);
   if (frozen) {
     database_ = *std::move(frozen);
   } else {
@@ -157,7 +164,19 @@ Result<void> Store::Impl::Reopen() {
   return tl::unexpected(failure_);
 }
 
+// One would only read the damaged block again, and fail; and tables that cannot be compacted would
+// gather until RocksDB lets every write wait for that.
+void Store::Impl::StopCompactions(Database& database) const {
+  if (database.mode() != Database::Mode::kOwner) return;
+  for (size_t i = 0; i < kFamilyNames.size(); ++i) {
+    const rocksdb::Status status = database->SetOptions(database.family(static_cast<Family>(i)),
+                                                        {{"disable_auto_compactions", "true"}});
+    if (!status.ok()) spdlog::warn("store {}: {}", options.path, status.ToString());
+  }
+}
+
 void Store::Impl::SyncLoop(const std::stop_token& stop) {
+  std::weak_ptr<Database> without_compactions;
   while (!stop.stop_requested()) {
     {
       MutexLock lock(wait_mutex_);
@@ -167,10 +186,14 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
     if (failed_.load()) (void)Recover();
     if (unsynced_.load() && !failed_.load()) (void)Sync();
     mailbox_.Poll(*this);
+    if (const auto db = database(); db && damage_->met() && db != without_compactions.lock()) {
+      without_compactions = db;
+      StopCompactions(*db);
+    }
     if (options.disk_limit != 0) {
       const bool over = DiskBytes() > options.disk_limit;
       if (over != over_budget_.exchange(over) && over)
-        spdlog::error("{}", Health().error().message);
+        spdlog::error("{}", WriteHealth().error().message);
     }
   }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "storage/index_key_name.h"
+
 namespace larder {
 namespace {
 
@@ -17,12 +19,9 @@ StoredIndexes::StoredIndexes(std::vector<IndexRecord> records, const Cipher* cip
       blind_(records_.size()),
       labels_(records_.size()) {
   for (size_t i = 0; i < records_.size(); ++i) {
-    std::string_view definition = records_[i].definition;
-    if (const size_t key = definition.rfind('#'); key != std::string_view::npos) {
-      if (!cipher_ || cipher_->KeyName() != definition.substr(key + 1)) continue;
-      definition = definition.substr(0, key);
-      blind_[i] = true;
-    }
+    const auto [definition, key_name] = SplitKeyName(records_[i].definition);
+    blind_[i] = !key_name.empty();
+    if (blind_[i] && (!cipher_ || cipher_->KeyName() != key_name)) continue;
     if (definition.substr(0, kLabel.size()) == kLabel) {
       kinds_[i] = Kind::kLabel;
       labels_[i] = definition.substr(kLabel.size());

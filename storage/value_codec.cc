@@ -20,8 +20,6 @@ constexpr char kVersion = 1;
 constexpr size_t kValueChecksumBytes = 4;
 constexpr size_t kUuidBytes = 16;
 constexpr size_t kMaxRawBytes = size_t{64} << 20;
-// What a thread keeps for the next object; one huge object must not pin more.
-constexpr size_t kKeptBufferBytes = size_t{256} << 10;
 
 enum Flag : uint8_t {
   kCompressed = 1 << 0,
@@ -321,7 +319,7 @@ Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
                               const DecodeOptions& options) {
   // Only passed through; keep the buffer for the next object.
   thread_local ObjectParts parts;
-  if (parts.raw.capacity() > kKeptBufferBytes) parts.raw = std::string();
+  if (parts.raw.capacity() > kKeptBufferBytes) std::string().swap(parts.raw);
   LARDER_RETURN_IF_ERROR(DecodeParts(row_key, value, options, parts));
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.raw.data()),
                                  parts.envelope_bytes);

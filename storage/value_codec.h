@@ -34,6 +34,8 @@ struct ObjectParts {
   std::string_view envelope() const { return std::string_view(raw).substr(0, envelope_bytes); }
   std::string_view body() const { return std::string_view(raw).substr(envelope_bytes); }
 };
+// What a thread keeps for the next object; one huge object must not pin more.
+inline constexpr size_t kKeptBufferBytes = size_t{256} << 10;
 // `parts` is overwritten; a caller that keeps it from object to object saves the allocations.
 void TakeApart(const Object& object, ObjectParts& parts);
 

@@ -58,6 +58,9 @@ class Verifier {
  private:
   void Report(std::string_view family, std::string_view key, CollectionId collection,
               std::string message) {
+    // A damaged block is met by every scan that comes through it.
+    const bool listed = report_.problem_count < options_.max_problems;
+    if (listed && !reported_.insert(fmt::format("{} {} {}", family, key, message)).second) return;
     if (++report_.problem_count > options_.max_problems) return;
     report_.problems.push_back(
         {std::string(family), keys::EscapePart(key), collection, std::move(message)});
@@ -254,9 +257,10 @@ class Verifier {
                   const auto values = checked.indexes.Values(**object);
                   for (const std::string& value : values[index]) {
                     const std::string expected = keys::Index(collection, id, value, key);
-                    if (!impl_.HasRow(Family::kIndexes, expected, snapshot_)) {
-                      Report("indexes", expected, collection, "is missing");
-                    }
+                    const auto there = impl_.HasRow(Family::kIndexes, expected, snapshot_);
+                    if (there && *there) continue;
+                    Report("indexes", expected, collection,
+                           there ? "is missing" : there.error().message);
                   }
                   return !options_.stop.stop_requested();
                 });
@@ -310,6 +314,7 @@ class Verifier {
   const SnapshotPtr snapshot_;
   const std::chrono::steady_clock::time_point begin_;
   VerifyReport report_;
+  std::set<std::string> reported_;
 };
 
 }  // namespace

@@ -3,20 +3,20 @@
 //
 //   storage_child write DIR      commits 1, 2, 3, ... and prints each number once it is committed
 //   storage_child hold DIR       opens the store, prints "open", waits for the end of its input
-//   storage_child keys DIR       opens DIR/store with DIR/keys and prints its limits on core dumps
+//   storage_child keys DIR       opens DIR/store with DIR/keys and prints its limits on core dumps,
+//                                and whether the kernel may make one
 //   storage_child take DIR N     opens the store N times, each time as soon as it can, and counts
-//   up
-//                                what DIR/../counter says while it is the owner
+//                                up what DIR/../counter says while it is the owner
 //   storage_child fork DIR       holds it and forks; once DIR/../next is there, the fork says
-//   whether a
-//                                commit of its own was refused
+//                                whether a commit of its own was refused
 //   storage_child open DIR PLAN  opens the store on a disk that follows the plan of tests/crash
 //   storage_child full DIR       fills a small file system of its own; exits 77 where it may not
-//   mount
+//                                mount
 #include <fmt/format.h>
 #include <rocksdb/env.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -104,7 +104,8 @@ int HoldKeys(const std::string& path) {
       Must(Store::Open({.path = path + "/store", .encryption_key_file = path + "/keys"}));
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_CORE, &limit) != 0) Fail("getrlimit");
-  std::cout << limit.rlim_cur << " " << limit.rlim_max << std::endl;
+  std::cout << limit.rlim_cur << " " << limit.rlim_max << " " << ::prctl(PR_GET_DUMPABLE)
+            << std::endl;
   return 0;
 }
 

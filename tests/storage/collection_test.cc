@@ -1,8 +1,13 @@
 #include "storage/collection.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "storage/store.h"
 #include "tests/storage/support.h"
@@ -116,6 +121,50 @@ TEST_F(CollectionsTest, OneThatIsOpenOrWrittenToIsNeverDropped) {
   Open();
   clock_.Advance(std::chrono::hours(23));
   EXPECT_EQ(Must(store_->CollectGarbage()), 0U) << "its cursor moved not long ago";
+}
+
+// Opens a collection as soon as the log says that one is dropped, and gives that a while.
+class OpensWhatIsDropped final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit OpensWhatIsDropped(std::function<void()> open) : open_(std::move(open)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    if (opener_.joinable() || text.find("dropping collection") == std::string_view::npos) return;
+    opener_ = std::jthread([this] {
+      open_();
+      std::lock_guard lock(done_mutex_);
+      done_ = true;
+      wake_.notify_all();
+    });
+    std::unique_lock lock(done_mutex_);
+    wake_.wait_for(lock, std::chrono::milliseconds(200), [this] { return done_; });
+  }
+  void flush_() override {}
+
+  const std::function<void()> open_;
+  std::mutex done_mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::jthread opener_;  // last: it uses the rest
+};
+
+TEST_F(CollectionsTest, OneThatIsJustBeingOpenedIsNotDropped) {
+  (void)Must(store_->OpenCollection(SpecOf("pods")));
+  clock_.Advance(std::chrono::hours(25));
+  Open();
+  CollectionId opened = 0;
+  auto sink = std::make_shared<OpensWhatIsDropped>(
+      [&] { opened = Must(store_->OpenCollection(SpecOf("pods"))).id; });
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  (void)Must(store_->CollectGarbage());
+  spdlog::set_default_logger(before);
+  sink.reset();  // it waits for the one who opens
+  const auto left = Must(store_->Collections());
+  ASSERT_EQ(left.size(), 1U) << "whoever opened it has it";
+  EXPECT_EQ(left[0].id, opened);
 }
 
 TEST_F(CollectionsTest, TheJanitorDropsByItselfButGivesTimeToOpenFirst) {

@@ -1,8 +1,15 @@
 // Dictionaries in a store: trained, replaced when the objects change, moved over in compaction.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <thread>
+
+#include "storage/keys.h"
 #include "storage/maintenance.h"
 #include "storage/store.h"
+#include "storage/store_impl.h"
+#include "storage/testing.h"
+#include "tests/storage/failing_disk.h"
 #include "tests/storage/support.h"
 
 namespace larder {
@@ -99,6 +106,51 @@ TEST_F(DictionaryTest, CompactionMovesOldValuesOver) {
   for (size_t i = 0; i < 600; i += 7) {
     EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(i)))->json(), Pod(i)->json());
   }
+}
+
+// Past the look for what is being dropped, not in the store yet: such a commit is in no list of
+// what is needed.
+TEST_F(DictionaryTest, IsKeptForACommitThatIsBeingWritten) {
+  store_.reset();
+  testing::FailingDisk disk;
+  const auto store = Must(OpenStoreOnEnv({.path = dir_.path()}, disk.env()));
+  const CollectionId first = Must(store->OpenCollection(SpecOf("pods", "a"))).id;
+  const CollectionId second = Must(store->OpenCollection(SpecOf("pods", "b"))).id;
+  std::vector<ObjectPtr> objects;
+  for (uint64_t i = 0; i < 600; ++i) objects.push_back(Pod(i));
+  for (int round = 0; round < 2; ++round) testing::PutAll(*store, first, objects);
+  store->WaitForDictionaries();
+  const EncodedObject late = Must(store->Encode(second, *Pod(700)));
+  const DictionaryId id = DictionaryOf(late.value);
+  ASSERT_NE(id, 0U);
+  Must(store->DropCollection(first));
+  disk.HoldLogWriteWith(PodKey(700).name);
+  std::jthread committer([&] {
+    Transaction transaction = store->Begin();
+    transaction.PutObject(second, late);
+    Must(store->Commit(std::move(transaction), Durability::kRelaxed));
+  });
+  disk.AwaitHeld();
+  std::jthread dropper([&] {
+    Store::Impl& impl = store->impl();
+    impl.BeginDrop({id});
+    std::set<DictionaryId> in_use;
+    Must(impl.ScanRows(
+        Family::kObjects, keys::CollectionPrefix(second), {},
+        [&](std::string_view, std::string_view value) {
+          in_use.insert(DictionaryOf(value));
+          return true;
+        },
+        nullptr, /*fill_cache=*/false));
+    (void)Must(impl.EndDrop(in_use));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  disk.LetGo();
+  committer.join();
+  dropper.join();
+  const auto got = store->Get(second, PodKey(700));
+  ASSERT_TRUE(got) << got.error().ToString();
+  EXPECT_EQ((*got)->json(), Pod(700)->json());
 }
 
 TEST_F(DictionaryTest, IsReplacedWhenTheObjectsChangeAndDroppedWhenNothingNeedsIt) {

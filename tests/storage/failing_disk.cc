@@ -3,6 +3,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 
+#include <condition_variable>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -37,8 +38,27 @@ class FailingDisk::Files final : public rocksdb::FileSystemWrapper {
     ++failures_;
     return IOStatus::IOError("this disk was told to fail");
   }
-  IOStatus OnAppend(std::string_view data) {
+  void HoldWriteWith(const std::string& text) {
     std::lock_guard lock(mutex_);
+    hold_ = text;
+  }
+  void AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return held_; });
+  }
+  void LetGo() {
+    std::lock_guard lock(mutex_);
+    held_ = false;
+    wake_.notify_all();
+  }
+  IOStatus OnAppend(std::string_view data) {
+    std::unique_lock lock(mutex_);
+    if (!hold_.empty() && data.find(hold_) != std::string_view::npos) {
+      hold_.clear();
+      held_ = true;
+      wake_.notify_all();
+      wake_.wait(lock, [this] { return !held_; });
+    }
     if (text_.empty() || data.find(text_) == std::string_view::npos) return IOStatus::OK();
     ++failures_;
     return IOStatus::IOError("this disk was told to fail");
@@ -56,6 +76,9 @@ class FailingDisk::Files final : public rocksdb::FileSystemWrapper {
   mutable std::mutex mutex_;
   int syncs_ = 0;     // guarded by mutex_, like all below
   std::string text_;  // empty: writes succeed
+  std::string hold_;  // empty: no write is to wait
+  bool held_ = false;
+  std::condition_variable wake_;
   int failures_ = 0;
 };
 
@@ -118,6 +141,9 @@ FailingDisk::~FailingDisk() = default;
 
 void FailingDisk::FailLogSyncs(int times) { files_->FailSyncs(times); }
 void FailingDisk::FailLogWritesWith(const std::string& text) { files_->FailWritesWith(text); }
+void FailingDisk::HoldLogWriteWith(const std::string& text) { files_->HoldWriteWith(text); }
+void FailingDisk::AwaitHeld() { files_->AwaitHeld(); }
+void FailingDisk::LetGo() { files_->LetGo(); }
 int FailingDisk::failures() const { return files_->failures(); }
 
 }  // namespace larder::testing

@@ -27,6 +27,10 @@ class FailingDisk {
 
   void FailLogSyncs(int times);
   void FailLogWritesWith(const std::string& text);
+  // The next one that has this text waits until LetGo; AwaitHeld returns once it does.
+  void HoldLogWriteWith(const std::string& text);
+  void AwaitHeld();
+  void LetGo();
   // How often it did.
   int failures() const;
 

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "tests/storage/child.h"
 #include "tests/storage/support.h"
+#include "tests/storage/sync_spy.h"
 
 namespace larder {
 namespace {
@@ -40,6 +43,29 @@ class MaintenanceTest : public ::testing::Test {
     return count;
   }
   StoreOptions Options() const { return {.path = dir_.path()}; }
+  // All but CURRENT.
+  std::vector<std::string> FilesOf(const std::string& snapshot) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir_.path() + "/snapshots/" + snapshot)) {
+      if (entry.path().filename() != "CURRENT") names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+  // Ends a restore where it would move this file into place, as a process that dies there would: a
+  // directory is in the way. How far down that is depends on the file system; returns how many
+  // files were moved before.
+  size_t CutOffRestore(const std::string& snapshot, const std::string& name) {
+    store_.reset();
+    const std::string blocked = dir_.path() + "/" + name;
+    fs::remove(blocked);
+    fs::create_directories(blocked + "/in the way");
+    EXPECT_EQ(CodeOf(RestoreSnapshot(Options(), snapshot)), ErrorCode::kIo);
+    fs::remove_all(blocked);
+    const std::vector<std::string> names = FilesOf(snapshot);
+    return static_cast<size_t>(std::count_if(
+        names.begin(), names.end(),
+        [&](const std::string& each) { return !fs::exists(dir_.path() + "/incoming/" + each); }));
+  }
 
   testing::TempDir dir_;
   FakeClock clock_;
@@ -164,11 +190,75 @@ TEST_F(MaintenanceTest, ARestoreThatWasCutOffIsFinishedByDoingItAgain) {
   std::ofstream(dir_.path() + "/snapshots/s/CURRENT").flush();
   fs::permissions(dir_.path() + "/incoming", fs::perms::owner_all);
   fs::remove(dir_.path() + "/CURRENT");
-  EXPECT_EQ(CodeOf(Store::Open(Options())), ErrorCode::kInvalidArgument) << "never a half";
+  EXPECT_EQ(CodeOf(Store::Open(Options())), ErrorCode::kCorruption) << "never a half";
   Must(RestoreSnapshot(Options(), "s"));
   Open();
   EXPECT_EQ(Count(), 20U);
   EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+}
+
+TEST_F(MaintenanceTest, ARestoreThatWasCutOffBehindAnyFileIsFinishedByDoingItAgain) {
+  Put(0, 20);
+  Must(Compact(*store_));
+  (void)Must(CreateSnapshot(*store_, "s"));
+  const std::vector<std::string> names = FilesOf("s");
+  std::set<size_t> moved;
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    Open();
+    Put(20, 40);
+    Must(Compact(*store_));
+    moved.insert(CutOffRestore("s", name));
+    EXPECT_EQ(CodeOf(Store::Open(Options())), ErrorCode::kCorruption) << "never a half";
+    Must(RestoreSnapshot(Options(), "s"));
+    Open();
+    EXPECT_EQ(Count(), 20U);
+    EXPECT_TRUE(Must(Verify(*store_)).Ok());
+    EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+  }
+  EXPECT_EQ(moved.size(), names.size()) << "each number of files";
+}
+
+TEST_F(MaintenanceTest, ARestoreIsOnTheDiskBeforeTheOldStoreGoes) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  store_.reset();
+  const std::string incoming = dir_.path() + "/incoming";
+  std::set<std::string> files;             // that were synced before the mark was there
+  bool marked = false, announced = false;  // the directories, behind it
+  {
+    const testing::SyncSpy spy([&](const std::string& path) {
+      const bool complete = fs::exists(incoming + "/COMPLETE");
+      const bool old_is_there = fs::exists(dir_.path() + "/CURRENT");
+      if (!complete && old_is_there) files.insert(path);
+      if (complete && old_is_there && path == incoming) marked = true;
+      if (complete && old_is_there && path == dir_.path()) announced = true;
+    });
+    Must(RestoreSnapshot(Options(), "s"));
+  }
+  for (const auto& entry : fs::directory_iterator(dir_.path() + "/snapshots/s")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(files.contains(incoming + "/" + name)) << name;
+  }
+  EXPECT_TRUE(files.contains(incoming)) << "the names, too";
+  EXPECT_TRUE(marked);
+  EXPECT_TRUE(announced);
+}
+
+TEST_F(MaintenanceTest, ARepairFinishesARestoreThatWasCutOff) {
+  Put(0, 20);
+  Must(Compact(*store_));
+  (void)Must(CreateSnapshot(*store_, "s"));
+  for (const std::string& name : FilesOf("s")) {
+    SCOPED_TRACE(name);
+    Open();
+    Put(20, 40);
+    CutOffRestore("s", name);
+    EXPECT_EQ(Must(Repair(Options())).objects_kept, 20U);
+    Open();
+    EXPECT_EQ(Count(), 20U);
+    EXPECT_TRUE(Must(Verify(*store_)).Ok());
+  }
 }
 
 TEST_F(MaintenanceTest, ARestoreDoesNotGoOnWithWhatAnotherOneLeft) {

@@ -119,6 +119,37 @@ TEST_F(OwnerRequestTest, ASnapshotIsMadeByTheOwner) {
 }
 
 // The id becomes part of a file's name.
+TEST_F(OwnerRequestTest, ARequestToRecordThatIsNoneIsAnsweredWithAnError) {
+  Open();
+  fs::create_directory(dir_.path() + "/tuning");
+  const std::string error = dir_.path() + "/tuning/record.error";
+  for (const char* text :
+       {"", "[]", "{}", R"({"milliseconds":"9"})", R"({"milliseconds":-1})",
+        R"({"milliseconds":9,"maxBytes":"9"})", R"({"milliseconds":9,"maxBytes":-9})"}) {
+    SCOPED_TRACE(text);
+    std::ofstream(dir_.path() + "/tuning/part") << text;
+    fs::rename(dir_.path() + "/tuning/part", dir_.path() + "/tuning/record");
+    while (fs::exists(dir_.path() + "/tuning/record")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(fs::remove(error));
+  }
+}
+
+TEST_F(OwnerRequestTest, ARecordingThatIsToLastForEverDoesNotEndAtOnce) {
+  Open();
+  fs::create_directory(dir_.path() + "/tuning");
+  std::ofstream(dir_.path() + "/tuning/part") << R"({"milliseconds":18446744073709551615})";
+  fs::rename(dir_.path() + "/tuning/part", dir_.path() + "/tuning/record");
+  while (!fs::exists(dir_.path() + "/tuning/trace.part")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // An owner that answers has looked in between.
+  (void)Ask("nothing", "");
+  (void)Ask("nothing", "");
+  EXPECT_TRUE(fs::exists(dir_.path() + "/tuning/record"));
+}
+
 TEST_F(OwnerRequestTest, ARequestThatPointsElsewhereIsDroppedUnanswered) {
   Open();
   const std::string outside = dir_.root() + "/outside";

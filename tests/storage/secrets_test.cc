@@ -93,7 +93,7 @@ TEST_F(SecretsTest, AProcessThatHoldsAKeyLeavesNoCoreDump) {
   WriteKeys(kOldKey);
   // A process of its own, not a fork of this one: RocksDB's threads would not be in it.
   testing::Child child("keys", dir_.root());
-  EXPECT_EQ(child.ReadLine(), "0 0");
+  EXPECT_EQ(child.ReadLine(), "0 0 0");
   EXPECT_EQ(child.Wait(), 0);
 }
 
@@ -127,11 +127,23 @@ TEST_F(SecretsTest, WithoutAKeyTheyStayInMemory) {
   const auto refused = store->OpenCollection(SpecOf("secrets"));
   EXPECT_EQ(CodeOf(refused), ErrorCode::kForbidden);
   EXPECT_NE(refused.error().message.find("encryption_key_file"), std::string::npos);
-  const auto memory = Must(Store::Open({.path = "secrets", .in_memory = true}));
+  EXPECT_EQ(Must(store->KeeperOf(SpecOf("pods").resource)), store.get());
+  Store* const memory = Must(store->KeeperOf(SpecOf("secrets").resource));
+  ASSERT_NE(memory, store.get());
+  EXPECT_EQ(Must(store->KeeperOf(SpecOf("secrets").resource)), memory);
   const CollectionInfo info = Must(memory->OpenCollection(SpecOf("secrets")));
   testing::PutAll(*memory, info.id, {Secret(1)});
   EXPECT_EQ(Must(memory->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
   EXPECT_EQ(Must(memory->IndexToken(info.id, "plain")), "plain");
+  Must(store->Sync());
+  EXPECT_EQ(FilesWith("s-1"), std::vector<std::string>());
+  EXPECT_EQ(FilesWith(kCanaryField), std::vector<std::string>());
+}
+
+TEST_F(SecretsTest, WithAKeyTheStoreKeepsThemItself) {
+  WriteKeys(kOldKey);
+  const auto store = Must(Store::Open(Options()));
+  EXPECT_EQ(Must(store->KeeperOf(SpecOf("secrets").resource)), store.get());
 }
 
 TEST_F(SecretsTest, AWrongOrMissingKeyIsAClearError) {

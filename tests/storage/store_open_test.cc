@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -11,6 +12,7 @@
 #include "storage/database.h"
 #include "storage/maintenance.h"
 #include "storage/store.h"
+#include "storage/store_impl.h"
 #include "tests/storage/child.h"
 #include "tests/storage/support.h"
 
@@ -101,6 +103,32 @@ TEST(StoreOpen, RefusesAManifestThatLostItsEnd) {
   const auto store = Must(Store::Open({.path = dir.path()}));
   EXPECT_TRUE(Must(store->GetNote("in a table")).has_value()) << "the table is still there";
   EXPECT_TRUE(Must(store->GetNote("in the log")).has_value());
+}
+
+// What is appended to the manifest and not synced is lost with the power, and nothing with it.
+TEST(StoreOpen, MissesNothingOfAManifestThatWasNotSynced) {
+  const testing::TempDir dir;
+  uint64_t synced = 0;
+  std::string manifest;
+  {
+    const auto store = Must(Store::Open({.path = dir.path()}));
+    const auto database = store->impl().database();
+    std::vector<std::string> files;
+    ASSERT_TRUE((*database)->GetLiveFiles(files, &synced, false).ok());
+    manifest = dir.path() + *std::find_if(files.begin(), files.end(), [](const auto& name) {
+                 return name.starts_with("/MANIFEST");
+               });
+    // As while a compaction writes there; RocksDB itself goes on where it was.
+    fs::resize_file(manifest, synced + (1 << 20));
+    Transaction transaction = store->Begin();
+    transaction.PutNote("a", "b");
+    Must(store->Commit(std::move(transaction), Durability::kSync));
+    Must(Compact(*store));
+    ASSERT_TRUE((*database)->GetLiveFiles(files, &synced, false).ok());
+  }
+  fs::resize_file(manifest, synced);
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  EXPECT_EQ(Must(store->GetNote("a")), "b");
 }
 
 TEST(StoreOpen, RefusesWhatIsNotAStore) {

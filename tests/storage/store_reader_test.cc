@@ -1,5 +1,13 @@
 // Reading a store that another process owns.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <thread>
 
 #include "storage/maintenance.h"
 #include "storage/store.h"
@@ -8,6 +16,7 @@
 namespace larder {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::CodeOf;
 using testing::Must;
 using testing::Pod;
@@ -51,6 +60,84 @@ TEST(StoreReader, LearnsOfDictionariesAndCollectionsMadeSinceItOpened) {
   EXPECT_EQ(Must(reader->Collections()).size(), 2U);
   EXPECT_EQ(Must(reader->Get(pods.id, PodKey(700)))->json(), Pod(700)->json());
   EXPECT_NE(first.id, pods.id);
+}
+
+// Comes into each opening of a store, before it looks at any table: the store's options are read
+// from a pipe.
+class EachOpening {
+ public:
+  EachOpening(const std::string& store_path, std::function<void(int opening)> then) {
+    const std::string pipe = store_path + "/tuning/options";
+    fs::create_directory(store_path + "/tuning");
+    EXPECT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    thread_ = std::jthread([pipe, then = std::move(then)](const std::stop_token& stop) {
+      for (int opening = 1; !stop.stop_requested();) {
+        const int end = ::open(pipe.c_str(), O_WRONLY | O_NONBLOCK);
+        if (end >= 0) {
+          then(opening++);
+          ::close(end);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+class ChangingStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto owner = Must(Store::Open({.path = dir_.path()}));
+    pods_ = Must(owner->OpenCollection(SpecOf("pods")));
+    testing::PutAll(*owner, pods_.id, {Pod(1)});
+    Must(Compact(*owner));
+    for (const auto& entry : fs::directory_iterator(dir_.path())) {
+      if (entry.path().extension() == ".sst") tables_.push_back(entry.path());
+    }
+    std::sort(tables_.begin(), tables_.end());
+    ASSERT_GE(tables_.size(), 2U);
+  }
+  void Hide(size_t table) { fs::rename(tables_[table], tables_[table].string() + ".hidden"); }
+  void Show(size_t table) { fs::rename(tables_[table].string() + ".hidden", tables_[table]); }
+
+  testing::TempDir dir_;
+  CollectionInfo pods_;
+  std::vector<fs::path> tables_;
+};
+
+// As from another container, where the lock's owner cannot be seen.
+TEST_F(ChangingStoreTest, OneWhoseFilesChangeWhileItIsOpenedIsFollowed) {
+  Hide(0);
+  const EachOpening changes(dir_.path(), [&](int opening) {
+    if (opening == 2) {
+      Show(0);
+      Hide(1);
+    }
+    if (opening == 3) Show(1);
+  });
+  const auto reader = Store::OpenReadOnly({.path = dir_.path()}, Store::Reading::kOnce);
+  ASSERT_TRUE(reader) << reader.error().ToString();
+  EXPECT_EQ(Must((*reader)->Get(pods_.id, PodKey(1)))->json(), Pod(1)->json());
+}
+
+TEST_F(ChangingStoreTest, OneThatLacksATableIsDamaged) {
+  Hide(0);
+  EXPECT_FALSE(Store::OpenReadOnly({.path = dir_.path()}, Store::Reading::kOnce));
+  EXPECT_FALSE(Store::OpenReadOnly({.path = dir_.path()}));
+}
+
+TEST(StoreReader, SaysSoWhereThereIsNoPlaceForTemporaryFiles) {
+  const testing::TempDir dir;
+  const auto owner = Must(Store::Open({.path = dir.path()}));
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before ? before : "";
+  ::setenv("TMPDIR", dir.path("nowhere").c_str(), 1);
+  const auto reader = Store::OpenReadOnly({.path = dir.path()});
+  before ? ::setenv("TMPDIR", kept.c_str(), 1) : ::unsetenv("TMPDIR");
+  EXPECT_EQ(CodeOf(reader), ErrorCode::kIo);
+  EXPECT_NE(reader.error().message.find("set TMPDIR"), std::string::npos);
 }
 
 TEST(StoreReader, ReadsAStoreThatNobodyOwns) {

@@ -1,6 +1,7 @@
 #include "storage/store.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <thread>
 
@@ -77,6 +78,23 @@ TEST_F(StoreTest, GivesBackWhatWasPutByteForByte) {
   const ObjectPtr read = Must(store_->Get(pods_.id, pod->key()));
   EXPECT_EQ(read->json(), pod->json());
   EXPECT_EQ(read->envelope_bytes(), pod->envelope_bytes());
+}
+
+TEST_F(StoreTest, AThreadKeepsNoBuffersOfOneLargeObject) {
+  const auto pass_through = [&](const ObjectPtr& object) {
+    const EncodedObject encoded = Must(store_->Encode(pods_.id, *object));
+    (void)Must(store_->Decode(pods_.id, encoded.key, encoded.value));
+  };
+  const auto in_use = [] {
+    const struct mallinfo2 info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  pass_through(Pod(1));
+  const size_t before = in_use();
+  const std::string text(size_t{8} << 20, 'x');
+  pass_through(testing::SmallObject("n", "large", 1, R"("data":{"a":")" + text + R"("})"));
+  pass_through(Pod(1));
+  EXPECT_LT(in_use(), before + text.size() + (size_t{4} << 20)) << "`text` itself is still there";
 }
 
 TEST_F(StoreTest, SaysNotFoundWhereNothingIs) {

@@ -1,9 +1,11 @@
 #include "tests/storage/support.h"
 
 #include <fmt/format.h>
+#include <rocksdb/db.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 
 namespace larder::testing {
@@ -98,6 +100,31 @@ void PutAll(Store& store, CollectionId collection, const std::vector<ObjectPtr>&
     transaction.PutObject(collection, Must(store.Encode(collection, *object)));
   }
   Must(store.Commit(std::move(transaction), Durability::kRelaxed));
+}
+
+size_t DamageTables(const std::string& store_path, std::string_view family, size_t offset) {
+  std::vector<std::string> names;
+  EXPECT_TRUE(rocksdb::DB::ListColumnFamilies({}, store_path, &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  EXPECT_TRUE(rocksdb::DB::OpenForReadOnly({}, store_path, families, &handles, &raw).ok());
+  std::vector<rocksdb::LiveFileMetaData> live;
+  raw->GetLiveFilesMetaData(&live);
+  for (auto* each : handles) EXPECT_TRUE(raw->DestroyColumnFamilyHandle(each).ok());
+  delete raw;
+  size_t damaged = 0;
+  for (const auto& file : live) {
+    if (file.column_family_name != family) continue;
+    std::fstream bytes(store_path + file.name, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(static_cast<std::streamoff>(offset));
+    const int old = bytes.get();
+    bytes.seekp(static_cast<std::streamoff>(offset));
+    bytes.put(static_cast<char>(old ^ 0x55));
+    ++damaged;
+  }
+  return damaged;
 }
 
 }  // namespace larder::testing

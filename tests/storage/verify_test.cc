@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "storage/database.h"
 #include "storage/maintenance.h"
@@ -80,31 +82,10 @@ class VerifyTest : public ::testing::Test {
       if (name.rfind("MANIFEST", 0) == 0 || name == "CURRENT") fs::remove(entry.path());
     }
   }
-  // Flips a byte of every table of a family.
   void DamageTables(const std::string& family, size_t offset) {
     Must(Compact(*store_));
-    std::map<std::string, std::string> files;
     store_.reset();
-    rocksdb::DB* raw = nullptr;
-    std::vector<std::string> names;
-    ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, dir_.path(), &names).ok());
-    std::vector<rocksdb::ColumnFamilyDescriptor> families;
-    for (const std::string& name : names)
-      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
-    std::vector<rocksdb::ColumnFamilyHandle*> handles;
-    ASSERT_TRUE(rocksdb::DB::OpenForReadOnly({}, dir_.path(), families, &handles, &raw).ok());
-    std::vector<rocksdb::LiveFileMetaData> live;
-    raw->GetLiveFilesMetaData(&live);
-    for (auto* each : handles) ASSERT_TRUE(raw->DestroyColumnFamilyHandle(each).ok());
-    delete raw;
-    for (const auto& file : live) {
-      if (file.column_family_name != family) continue;
-      std::fstream bytes(dir_.path() + file.name, std::ios::in | std::ios::out | std::ios::binary);
-      bytes.seekg(static_cast<std::streamoff>(offset));
-      const int old = bytes.get();
-      bytes.seekp(static_cast<std::streamoff>(offset));
-      bytes.put(static_cast<char>(old ^ 0x55));
-    }
+    ASSERT_GT(testing::DamageTables(dir_.path(), family, offset), 0U);
   }
 
   static constexpr size_t kPods = 60;
@@ -349,6 +330,72 @@ TEST_F(VerifyTest, RepairWithoutAManifestBearsTablesThatWereReplaced) {
   Open();
   EXPECT_TRUE(Must(Verify(*store_)).Ok());
   EXPECT_EQ(report.relist.size(), 1u);
+}
+
+// An hour passes between any two looks at it, and the calendar is far ahead.
+class LeapingClock final : public Clock {
+ public:
+  Steady Now() const override { return Steady(std::chrono::hours(++looks_)); }
+  Wall WallNow() const override { return Wall(std::chrono::hours(24 * 365 * 100)); }
+  bool WaitUntil(Mutex&, std::condition_variable_any&, Steady,
+                 const std::stop_token& stop) override {
+    std::this_thread::yield();
+    return !stop.stop_requested();
+  }
+
+ private:
+  mutable std::atomic<int64_t> looks_{0};
+};
+
+TEST_F(VerifyTest, RepairDropsNoCollectionForBeingUnused) {
+  store_.reset();
+  LeapingClock clock;
+  StoreOptions options{.path = dir_.path()};
+  options.collection_ttl = std::chrono::hours(1);
+  options.clock = &clock;
+  EXPECT_EQ(Must(Repair(options)).objects_kept, kPods);
+  Open();
+  EXPECT_EQ(pods_.cursor.resource_version, "77");
+  EXPECT_EQ(Must(Verify(*store_)).objects, kPods);
+}
+
+// A directory in the place of a file ends the move there, as a process that dies would.
+TEST_F(VerifyTest, ARepairThatWasCutOffBehindAnyFileIsFinishedByDoingItAgain) {
+  // The numbers of the old files grow past those of a new store's.
+  for (int i = 0; i < 5; ++i) {
+    Must(Compact(*store_));
+    Open();
+  }
+  store_.reset();
+  const std::string kept = dir_.path("kept");
+  fs::copy(dir_.path(), kept, fs::copy_options::recursive);
+  Must(Repair({.path = dir_.path()}));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && name != "LOCK" && !fs::exists(kept + "/" + name)) {
+      names.push_back(name);
+    }
+  }
+  ASSERT_GT(names.size(), 2U);
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    fs::remove_all(dir_.path());
+    fs::copy(kept, dir_.path(), fs::copy_options::recursive);
+    fs::permissions(dir_.path(), fs::perms::owner_all);
+    fs::create_directories(dir_.path() + "/" + name + "/in the way");
+    EXPECT_EQ(CodeOf(Repair({.path = dir_.path()})), ErrorCode::kIo);
+    fs::remove_all(dir_.path() + "/" + name);
+    const RepairReport report = Must(Repair({.path = dir_.path()}));
+    EXPECT_TRUE(fs::exists(report.damaged_files + "/CURRENT")) << "the old files are kept";
+    Open();
+    const VerifyReport verified = Must(Verify(*store_));
+    EXPECT_TRUE(verified.Ok());
+    EXPECT_EQ(verified.objects, kPods);
+    EXPECT_EQ(verified.queue_items, kPods);
+    EXPECT_EQ(pods_.cursor.resource_version, "77");
+    store_.reset();
+  }
 }
 
 TEST_F(VerifyTest, RepairNeedsTheStoreForItself) {

@@ -1,0 +1,50 @@
+#include "storage/damage.h"
+
+#include <spdlog/spdlog.h>
+
+#include "storage/database.h"
+
+namespace larder {
+namespace {
+
+// Longer than anybody waits before he tries again, so that it does not come and go.
+constexpr std::chrono::seconds kShown{60};
+
+}  // namespace
+
+Error Damage::Note(Error error) {
+  if (error.code == ErrorCode::kIo) {
+    MutexLock lock(mutex_);
+    last_of_disk_ = error;
+    disk_failed_at_ = clock_->Now();
+    disk_failed_.store(true);
+  }
+  if (error.code != ErrorCode::kCorruption || met_.load()) return error;
+  MutexLock lock(mutex_);
+  if (met_.load()) return error;
+  first_.code = error.code;
+  first_.message = fmt::format(
+      "store {0} is damaged: {1}; look at it with: larder verify --store {0}, then stop its owner "
+      "and save what is sound with: larder verify --repair --store {0}",
+      store_path_, error.message);
+  met_.store(true);
+  // Whoever meets the next one says so himself.
+  if (logs_) spdlog::error("{}", first_.message);
+  return error;
+}
+
+Result<void> Damage::Health() const {
+  if (!met_.load() && !disk_failed_.load()) return {};
+  MutexLock lock(mutex_);
+  if (met_.load()) return tl::unexpected(first_);
+  if (clock_->Now() - disk_failed_at_ < kShown) return tl::unexpected(last_of_disk_);
+  return {};
+}
+
+void Damage::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {
+  if (reason != rocksdb::BackgroundErrorReason::kCompaction || !error->IsCorruption()) return;
+  (void)Note(FromRocks(*error, "compacting"));
+  *error = rocksdb::Status::OK();
+}
+
+}  // namespace larder

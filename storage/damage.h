@@ -1,0 +1,54 @@
+// What is known of reads that failed: damage in a store's files, and a disk that does not give
+// them. Internal to storage/.
+//
+// A block whose checksum is wrong fails every read of it, and nothing else. The first one is
+// remembered and shown (Store::Health) until the store is opened anew, after a repair. An error of
+// the disk may pass, and is shown for a while only.
+//
+// RocksDB answers a compaction that meets a damaged block by refusing every write from then on.
+// That one failure is kept from it: a compaction that failed has changed nothing.
+//
+// Thread-safe.
+#pragma once
+
+#include <rocksdb/listener.h>
+
+#include <atomic>
+#include <string>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mutex.h"
+
+namespace larder {
+
+class Damage final : public rocksdb::EventListener {
+ public:
+  // `logs`: whether the first one is said in the log, too. A command that only reads says it
+  // itself.
+  Damage(std::string store_path, bool logs, Clock* clock)
+      : store_path_(std::move(store_path)), logs_(logs), clock_(clock) {}
+
+  // Remembers a failed read, where it is one of these; returns the error.
+  Error Note(Error error);
+  // Is there damage?
+  bool met() const { return met_.load(); }
+  // The first damage, with what to do about it, or an error of the disk that was just now.
+  Result<void> Health() const;
+
+  const char* Name() const override { return "larder.Damage"; }
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
+
+ private:
+  const std::string store_path_;
+  const bool logs_;
+  Clock* const clock_;
+  std::atomic<bool> met_{false};
+  std::atomic<bool> disk_failed_{false};
+  mutable Mutex mutex_;
+  Error first_ LARDER_GUARDED_BY(mutex_);
+  Error last_of_disk_ LARDER_GUARDED_BY(mutex_);
+  Clock::Steady disk_failed_at_ LARDER_GUARDED_BY(mutex_){};
+};
+
+}  // namespace larder
