@@ -19,7 +19,8 @@ std::vector<Indexer::BuildProgress> Indexer::Progress() const {
   const IndexSetPtr set = Indexes();
   for (const LiveIndexPtr& live : set->indexes()) {
     if (!live->declared) continue;
-    out.push_back({live->definition.name(), live->Ready(), live->scanned.load()});
+    out.push_back({live->definition.name(), live->Ready(), live->scanned.load(),
+                   live->definition.exceptions()});
   }
   return out;
 }

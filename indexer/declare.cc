@@ -8,14 +8,14 @@
 
 #include "base/wall_time.h"
 #include "indexer/indexer.h"
+#include "storage/index_key_name.h"
 #include "storage/notes.h"
 
 namespace larder {
 
 // Keyed hashes depend on the key: another key makes another index.
 std::string Indexer::StoredDefinition(const IndexDefinition& definition) const {
-  const std::string key = store_->IndexKeyName(collection_.id);
-  return key.empty() ? definition.definition() : definition.definition() + "#" + key;
+  return WithKeyName(definition.definition(), store_->IndexKeyName(collection_.id));
 }
 
 // Since when nobody has declared this index; noted the first time. True: for too long.
@@ -53,11 +53,13 @@ Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
       declared.erase(wanted);
       continue;
     }
-    LARDER_ASSIGN_OR_RETURN(
-        IndexDefinition kept,
-        IndexDefinition::FromStored(record.name,
-                                    record.definition.substr(0, record.definition.find('#'))));
-    bool drop = wanted != declared.end() || StoredDefinition(kept) != record.definition;
+    // What this build does not know cannot be kept in step.
+    auto kept =
+        IndexDefinition::FromStored(record.name, SplitKeyName(record.definition).definition);
+    bool drop = wanted != declared.end() || !kept || StoredDefinition(*kept) != record.definition;
+    if (!kept && wanted == declared.end()) {
+      spdlog::warn("{}: {}; it is dropped", collection_.spec.ToString(), kept.error().message);
+    }
     if (!drop) {
       LARDER_ASSIGN_OR_RETURN(drop, UnusedForLong(record));
     }
@@ -67,7 +69,7 @@ Result<void> Indexer::AdoptStored(std::vector<IndexDefinition>& declared) {
       transaction.DeleteNote(UnusedIndexNote(collection_.id, record.id));
       LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
     } else {
-      live.push_back(std::make_shared<LiveIndex>(std::move(kept), record.id, record.ready,
+      live.push_back(std::make_shared<LiveIndex>(*std::move(kept), record.id, record.ready,
                                                  /*declared=*/false));
     }
   }

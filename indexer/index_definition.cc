@@ -1,5 +1,7 @@
 #include "indexer/index_definition.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 namespace larder {
@@ -39,6 +41,7 @@ IndexDefinition IndexDefinition::ByFunction(std::string name, int version, Index
   out.definition_ = std::string(kFunction) + name + "@" + std::to_string(version);
   out.name_ = std::move(name);
   out.function_ = std::move(function);
+  out.exceptions_ = std::make_shared<std::atomic<uint64_t>>(0);
   return out;
 }
 
@@ -64,10 +67,23 @@ std::vector<std::string> IndexDefinition::Values(const Object& object) const {
   if (field_path_) {
     values = field_path_->Values(object);
   } else if (function_) {
-    values = function_(object);
+    values = Call(object);
   }
   SortUnique(values);
   return values;
+}
+
+// A user's function: what it throws must not end the commit that it runs in.
+std::vector<std::string> IndexDefinition::Call(const Object& object) const {
+  try {
+    return function_(object);
+  } catch (const std::exception& error) {
+    spdlog::error("index {} threw on {}: {}", name_, object.key().ToString(), error.what());
+  } catch (...) {
+    spdlog::error("index {} threw on {}", name_, object.key().ToString());
+  }
+  if (exceptions_) ++*exceptions_;
+  return {};
 }
 
 void SortUnique(std::vector<std::string>& values) {

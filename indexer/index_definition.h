@@ -7,9 +7,12 @@
 //
 // An object may have any number of values. definition() is stored with the index: when it changes
 // (another path, a raised version), the index is built anew. A function must give the same values
-// for the same object, always.
+// for the same object, always. An object on which it throws has no values; that is logged and
+// counted.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,14 +47,19 @@ class IndexDefinition {
 
   // Sorted, without repetitions.
   std::vector<std::string> Values(const Object& object) const;
+  // How often the function threw, since it was declared.
+  uint64_t exceptions() const { return exceptions_ ? exceptions_->load() : 0; }
 
  private:
+  std::vector<std::string> Call(const Object& object) const;
+
   std::string name_;
   std::string definition_;
   std::string label_;
   std::string path_;
   std::optional<FieldPath> field_path_;
   IndexFunction function_;
+  std::shared_ptr<std::atomic<uint64_t>> exceptions_;  // of all copies
 };
 
 // Brings values into the form that indexes have them in.

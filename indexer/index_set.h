@@ -19,10 +19,12 @@ namespace larder {
 struct LiveIndex {
   static constexpr uint64_t kNotReady = UINT64_MAX;
 
-  LiveIndex(IndexDefinition definition_in, IndexId id_in, bool ready, bool declared_in = true)
+  LiveIndex(IndexDefinition definition_in, IndexId id_in, bool ready, bool declared_in = true,
+            bool other_key_in = false)
       : definition(std::move(definition_in)),
         id(id_in),
         declared(declared_in),
+        other_key(other_key_in),
         ready_since(ready ? 0 : kNotReady) {}
 
   bool Ready() const { return ready_since.load() != kNotReady; }
@@ -31,6 +33,8 @@ struct LiveIndex {
   const IndexId id;
   // By somebody of this process. Otherwise it is of an earlier run: kept in step, but not shown.
   const bool declared;
+  // Its values are hashed with another key than ours: never ready.
+  const bool other_key;
   std::atomic<uint64_t> ready_since;
   std::atomic<size_t> scanned{0};
 };

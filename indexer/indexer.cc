@@ -1,6 +1,10 @@
 #include "indexer/indexer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+
+#include "storage/index_key_name.h"
 
 namespace larder {
 
@@ -29,10 +33,15 @@ Result<std::unique_ptr<Indexer>> Indexer::Attach(Store* store, const CollectionI
   LARDER_ASSIGN_OR_RETURN(const auto stored, store->IndexRecords(collection.id));
   std::vector<LiveIndexPtr> live;
   for (const IndexRecord& record : stored) {
-    const std::string definition = record.definition.substr(0, record.definition.find('#'));
-    LARDER_ASSIGN_OR_RETURN(IndexDefinition index,
-                            IndexDefinition::FromStored(record.name, definition));
-    live.push_back(std::make_shared<LiveIndex>(std::move(index), record.id, record.ready));
+    const auto [definition, key_name] = SplitKeyName(record.definition);
+    auto index = IndexDefinition::FromStored(record.name, definition);
+    if (!index) {  // of a newer build, and no reason not to read the rest
+      spdlog::warn("{}: {}; it is left out", collection.spec.ToString(), index.error().message);
+      continue;
+    }
+    const bool other_key = key_name != store->IndexKeyName(collection.id);
+    live.push_back(std::make_shared<LiveIndex>(
+        *std::move(index), record.id, record.ready && !other_key, /*declared=*/true, other_key));
   }
   MutexLock write_lock(indexer->write_mutex_);
   indexer->SetIndexes(std::move(live));
@@ -56,6 +65,14 @@ Result<LiveIndexPtr> Indexer::Find(std::string_view index) const {
 }
 
 Error Indexer::NotReady(const LiveIndex& index) const {
+  if (index.other_key) {
+    return Error{ErrorCode::kNotReady,
+                 fmt::format("index {} on {} was written with another encryption key; its owner "
+                             "builds it anew at its next start",
+                             index.definition.name(), collection_.spec.ToString()),
+                 {},
+                 {}};
+  }
   return Error{
       ErrorCode::kNotReady,
       fmt::format("index {} on {} is still being built ({} objects so far)",
@@ -123,9 +140,9 @@ Result<void> Indexer::ForEachIndexed(std::string_view index, std::string_view va
                                      const Store::IndexVisitor& visit, const View& view,
                                      const IndexRange& range) const {
   LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
+  LARDER_ASSIGN_OR_RETURN(const std::string token, store_->IndexToken(collection_.id, value));
   // A view older than the end of the build has only a part of the keys.
   if (view.moment < live->ready_since.load()) return tl::unexpected(NotReady(*live));
-  LARDER_ASSIGN_OR_RETURN(const std::string token, store_->IndexToken(collection_.id, value));
   return store_->ScanIndex(collection_.id, live->id, token, visit, view.snapshot, range);
 }
 
@@ -161,11 +178,14 @@ Result<std::vector<ObjectPtr>> Indexer::ByIndex(std::string_view index, std::str
         if (!object) {
           // An index key without its object cannot be, in one snapshot: say so instead of hiding
           // it.
-          outcome =
-              object.error().code == ErrorCode::kNotFound
-                  ? MakeError(ErrorCode::kCorruption, "index {} names {}, which is not stored",
-                              index, entry.key.ToString())
-                  : tl::unexpected(object.error());
+          outcome = object.error().code != ErrorCode::kNotFound
+                        ? tl::unexpected(object.error())
+                        : tl::unexpected(store_->NoteDamage(
+                              {ErrorCode::kCorruption,
+                               fmt::format("index {} names {}, which is not stored", index,
+                                           entry.key.ToString()),
+                               {},
+                               {}}));
           return false;
         }
         out.push_back(*std::move(object));
@@ -218,8 +238,15 @@ Result<std::vector<std::string>> Indexer::ListIndexFuncValues(std::string_view i
   LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
   std::vector<std::string> out;
   const View view = TakeView();
+  LARDER_RETURN_IF_ERROR(store_->IndexToken(collection_.id, {}).map([](const std::string&) {}));
   if (!store_->IndexKeyName(collection_.id).empty()) {
     // The keys hold hashes; only the objects know the values.
+    if (!live->definition.Computable()) {
+      return MakeError(ErrorCode::kUnsupported,
+                       "index {} on {} holds hashes; its values can be told only where it is "
+                       "declared",
+                       index, collection_.spec.ToString());
+    }
     LARDER_RETURN_IF_ERROR(ForEach(
         {}, {},
         [&](const ObjectPtr& object) {

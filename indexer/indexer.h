@@ -100,6 +100,7 @@ class Indexer {
     std::string index;
     bool ready = false;
     size_t scanned = 0;
+    uint64_t exceptions = 0;  // of its function
   };
   std::vector<BuildProgress> Progress() const;
   // Waits until every declared index is ready; false when `timeout` passed first.
@@ -137,7 +138,7 @@ class Indexer {
     enum class Expect {
       kOlder,   // nothing: an equal or newer version there is left alone
       kAbsent,  // that there is none: it is not looked for, and takes no other's room in memory
-      kAny,     // that versions cannot be compared (a rewound server): write in any case
+      kAny,     // that versions cannot be compared (a rewound server): only the same text is left
     };
     // Adds to the transaction: the object, its index keys, the removal of those that no longer
     // hold.

@@ -26,10 +26,12 @@ Result<ObjectKey> ParseToken(const std::string& token) {
   return MakeError(ErrorCode::kInvalidArgument, "\"{}\" is not a continue token of a list", token);
 }
 
-// What the query's field selector says of `path` with a plain `=`.
-std::optional<std::string> Required(const Query& query, std::string_view path) {
-  for (const auto& requirement : query.fields.requirements()) {
-    if (!requirement.negated && !requirement.value.empty() && requirement.path.text() == path) {
+// What a field selector says of `path` with a plain `=`. Not a value that absent fields have, too,
+// nor what is read elsewhere: no index over the path would find those.
+std::optional<std::string> Required(const FieldSelector& fields, std::string_view path) {
+  for (const auto& requirement : fields.requirements()) {
+    if (!requirement.negated && requirement.value != requirement.absent &&
+        requirement.read.empty() && requirement.path.text() == path) {
       return requirement.value;
     }
   }
@@ -38,10 +40,14 @@ std::optional<std::string> Required(const Query& query, std::string_view path) {
 
 }  // namespace
 
-std::vector<Lister::Plan> Lister::IndexPlans(const Query& query) const {
+FieldSelector Lister::FieldsOf(const Query& query) const {
+  return query.fields.For(indexer_->collection().spec.resource);
+}
+
+std::vector<Lister::Plan> Lister::IndexPlans(const Query& query,
+                                             const FieldSelector& fields) const {
   std::vector<Plan> plans;
-  const size_t requirements =
-      query.fields.requirements().size() + query.labels.requirements().size();
+  const size_t requirements = fields.requirements().size() + query.labels.requirements().size();
   const auto add = [&](const IndexDefinition& index, std::vector<std::string> values) {
     Plan plan;
     plan.kind = Plan::Kind::kIndex;
@@ -57,10 +63,10 @@ std::vector<Lister::Plan> Lister::IndexPlans(const Query& query) const {
       return entry.index == index.name() && entry.ready;
     });
     if (!ready) continue;
-    // "" also matches objects without the field, which an index does not hold. An index over a list
-    // has several values where a selector sees one, so what it finds is checked again.
+    // An index over a list has several values where a selector sees one, so what it finds is
+    // checked again.
     if (!index.path().empty()) {
-      if (const auto value = Required(query, index.path())) {
+      if (const auto value = Required(fields, index.path())) {
         add(index, {*value});
         plans.back().exact = false;
       }
@@ -95,16 +101,17 @@ Result<Lister::Plan> Lister::Choose(const Query& query) const {
     plan.exact = query.fields.Empty() && query.labels.Empty();
     return plan;
   }
-  const auto ns = Required(query, "metadata.namespace");
+  const FieldSelector fields = FieldsOf(query);
+  const auto ns = Required(fields, "metadata.namespace");
   if (ns && plan.ns.empty()) plan.ns = *ns;
-  const auto name = Required(query, "metadata.name");
+  const auto name = Required(fields, "metadata.name");
   const bool cluster_scoped = !indexer_->collection().spec.resource.namespaced;
   if (name && (!plan.ns.empty() || cluster_scoped)) {
     plan.kind = Plan::Kind::kGet;
     plan.name = *name;
     return plan;
   }
-  std::vector<Plan> plans = IndexPlans(query);
+  std::vector<Plan> plans = IndexPlans(query, fields);
   if (plans.empty()) {
     plan.exact = query.fields.Empty() && query.labels.Empty();
     return plan;
@@ -180,10 +187,11 @@ Result<void> Lister::ForEach(const Query& query, const Store::ObjectVisitor& vis
   LARDER_ASSIGN_OR_RETURN(const ObjectKey after, ParseToken(query.continue_token));
   // The plan first: an index that is ready for it is ready in every later view.
   LARDER_ASSIGN_OR_RETURN(const Plan plan, Choose(query));
+  const FieldSelector fields = FieldsOf(query);
   const Indexer::View view = indexer_->TakeView();
   size_t given = 0;
   const auto offer = [&](const ObjectPtr& object) {
-    if (!plan.exact && (!query.labels.Matches(*object) || !query.fields.Matches(*object))) {
+    if (!plan.exact && (!query.labels.Matches(*object) || !fields.Matches(*object))) {
       return true;
     }
     if (!visit(object)) return false;
@@ -208,20 +216,25 @@ Result<void> Lister::ForEach(const Query& query, const Store::ObjectVisitor& vis
 }
 
 Result<QueryPage> Lister::List(const Query& query) const {
-  // One more than asked for says whether there is a next page.
+  // One more than there is room for says whether there is a next page.
   Query wider = query;
-  if (query.limit != 0) ++wider.limit;
+  wider.limit = 0;
   QueryPage page;
+  size_t bytes = 0;
+  bool more = false;
   LARDER_RETURN_IF_ERROR(ForEach(wider, [&](const ObjectPtr& object) {
-    page.objects.push_back(object);
-    return true;
+    bytes += object->ByteSize();
+    more = (query.limit != 0 && page.objects.size() == query.limit) ||
+           (query.max_bytes != 0 && !page.objects.empty() && bytes > query.max_bytes);
+    if (!more) page.objects.push_back(object);
+    return !more;
   }));
-  if (query.limit != 0 && page.objects.size() > query.limit) {
-    page.objects.pop_back();
-    const Object& last = *page.objects.back();
-    page.continue_token = fmt::format("{}{}/{}", kTokenPrefix, last.ns(), last.name());
-  }
+  if (more) page.continue_token = TokenAfter(*page.objects.back());
   return page;
+}
+
+std::string Lister::TokenAfter(const Object& last) {
+  return fmt::format("{}{}/{}", kTokenPrefix, last.ns(), last.name());
 }
 
 Result<size_t> Lister::Count(const Query& query) const {

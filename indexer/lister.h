@@ -27,6 +27,8 @@ struct Query {
   std::optional<std::pair<std::string, std::string>> index{};
   size_t limit = 0;              // 0: all
   std::string continue_token{};  // of the page before
+  // A page of a List ends here, too, but has at least one object. 0: no limit.
+  size_t max_bytes = 0;
 };
 
 struct QueryPage {
@@ -45,6 +47,8 @@ class Lister {
   Result<void> ForEach(const Query& query, const Store::ObjectVisitor& visit) const;
   // How many there are, limit and token aside. Reads no object where the index alone can tell.
   Result<size_t> Count(const Query& query) const;
+  // The token of a page whose last object this is: for who makes one list of several.
+  static std::string TokenAfter(const Object& last);
   // "index node = node-1, then labels app=web" or "scan of namespace default".
   Result<std::string> Explain(const Query& query) const;
 
@@ -57,8 +61,10 @@ class Lister {
     std::vector<std::string> values;  // kIndex: any of them
     bool exact = false;               // nothing is left to check on the objects
   };
+  // The query's, as the server of this resource reads them.
+  FieldSelector FieldsOf(const Query& query) const;
   Result<Plan> Choose(const Query& query) const;
-  std::vector<Plan> IndexPlans(const Query& query) const;
+  std::vector<Plan> IndexPlans(const Query& query, const FieldSelector& fields) const;
   size_t Estimate(const Plan& plan, const Indexer::View& view) const;
   // Keys from the plan's index, in key order.
   using KeyVisitor = std::function<Result<bool>(const ObjectKey&)>;

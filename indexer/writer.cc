@@ -101,6 +101,7 @@ Result<Indexer::Change> Indexer::Writer::Put(const ObjectPtr& object, const Enco
                       change.old->uid() == object->uid();
     if (same || (order && *order < 0)) return Change{};
   }
+  if (change.old && expect == Expect::kAny && change.old->json() == object->json()) return Change{};
   change.outcome = !change.old                          ? Outcome::kAdded
                    : change.old->uid() == object->uid() ? Outcome::kUpdated
                                                         : Outcome::kRecreated;

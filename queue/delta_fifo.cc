@@ -28,6 +28,10 @@ bool Merge(Delta* last, Delta* next) {
   const bool both_changed = IsChange(last->type) && IsChange(next->type);
   const bool both_listed = last->type == DeltaType::kReplaced && next->type == DeltaType::kReplaced;
   if (!(both_changed || both_listed) || !SameObject(*last, *next)) return false;
+  // A late event says nothing new. A list's versions are in no order, and come once.
+  const auto order =
+      CompareResourceVersions(next->object->resource_version(), last->object->resource_version());
+  if (both_changed && order.value_or(0) < 0) return true;
   // The consumer has not seen the first one: an add stays an add, of the newest state.
   next->type = last->type;
   *last = std::move(*next);
@@ -98,7 +102,8 @@ Result<void> DeltaFifo::Put(Delta delta, std::string_view resource_version,
   MutexLock lock(mutex_);
   LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
   Append(std::move(delta));
-  if (!resource_version.empty()) open_.resource_version = resource_version;
+  const auto order = CompareResourceVersions(resource_version, open_.resource_version);
+  if (!resource_version.empty() && order.value_or(1) > 0) open_.resource_version = resource_version;
   return {};
 }
 

@@ -3,11 +3,12 @@
 //
 // What it guarantees: order is kept; a batch whose handler fails is handed over again, after a
 // growing pause and before everything newer, until it succeeds; nothing is lost while it lives.
-// Close() hands over the rest and returns what could not be delivered. Bounded: Add waits while
-// max_pending events are there.
+// What it holds is in memory only: who has to answer for its events (a durable handler) calls
+// Flush() first. Close() hands over the rest and returns what could not be delivered. Bounded: Add
+// waits while max_pending events are there.
 //
-// Thread-safe. The handler runs on the batcher's own thread, one batch at a time, with no lock
-// held.
+// Thread-safe. The handler runs on the batcher's own thread, or on that of a caller of Flush() or
+// Close(), one batch at a time, with no lock held. What it throws is a failure.
 //
 //   EventBatcher<std::string> batcher({.max_items = 100, .max_delay = 50ms}, [&](const auto& batch)
 //   { return Send(batch); }); batcher.Add("default/a", stop); std::vector<std::string> undelivered
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <stop_token>
@@ -63,12 +65,25 @@ class EventBatcher {
   Result<void> Add(T event, const std::stop_token& stop = {}) {
     MutexLock lock(mutex_);
     while (pending_.size() >= options_.max_pending && !closed_ && !stop.stop_requested()) {
-      options_.clock->WaitUntil(mutex_, room_, Clock::Steady::max(), stop);
+      options_.clock->WaitUntil(mutex_, left_, Clock::Steady::max(), stop);
     }
     if (closed_) return MakeError(ErrorCode::kCancelled, "the batcher is closed");
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
     pending_.push_back({std::move(event), options_.clock->Now()});
+    ++added_;
     if (pending_.size() == 1 || pending_.size() >= options_.max_items) filled_.notify_one();
+    return {};
+  }
+
+  // Hands over what was added before, without waiting for more. The handler's error: it fails, and
+  // what was not taken will be handed over again as always.
+  Result<void> Flush() {
+    uint64_t last = 0;
+    {
+      MutexLock lock(mutex_);
+      last = added_;
+    }
+    while (taken() < last) LARDER_RETURN_IF_ERROR(HandOver());
     return {};
   }
 
@@ -77,7 +92,7 @@ class EventBatcher {
     {
       MutexLock lock(mutex_);
       closed_ = true;
-      room_.notify_all();
+      left_.notify_all();
     }
     if (thread_.joinable()) {
       thread_.request_stop();
@@ -134,33 +149,56 @@ class EventBatcher {
     return false;
   }
 
-  // Events leave the buffer when the handler has taken them, so that a failure needs no putting
-  // back.
-  bool HandOver() {
+  // One at a time. Events leave the buffer when the handler has taken them, so that a failure needs
+  // no putting back.
+  Result<void> HandOver() {
     std::vector<T> batch;
     {
       MutexLock lock(mutex_);
+      while (busy_) options_.clock->WaitUntil(mutex_, left_, Clock::Steady::max(), {});
       const size_t count = std::min(pending_.size(), options_.max_items);
+      if (count == 0) return {};
+      busy_ = true;
       batch.reserve(count);
       for (size_t i = 0; i < count; ++i) batch.push_back(pending_[i].event);
     }
-    const Result<void> handled = handler_(batch);
+    Result<void> handled = Call(batch);
     MutexLock lock(mutex_);
+    busy_ = false;
+    left_.notify_all();
     if (!handled) {
       ++failures_;
-      return false;
+      return handled;
     }
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(batch.size()));
-    room_.notify_all();
-    return true;
+    taken_ += batch.size();
+    return {};
+  }
+
+  Result<void> Call(const std::vector<T>& batch) const {
+    try {
+      return handler_(batch);
+    } catch (const std::exception& error) {
+      return MakeError(ErrorCode::kInternal, "the batch's handler threw: {}", error.what());
+    } catch (...) {
+      return MakeError(ErrorCode::kInternal, "the batch's handler threw");
+    }
+  }
+
+  uint64_t taken() const {
+    MutexLock lock(mutex_);
+    return taken_;
   }
 
   const EventBatcherOptions options_;
   const Handler handler_;
   mutable Mutex mutex_;
   std::condition_variable_any filled_;
-  std::condition_variable_any room_;
+  std::condition_variable_any left_;  // a batch was taken, or has failed
   std::deque<Pending> pending_ LARDER_GUARDED_BY(mutex_);
+  uint64_t added_ LARDER_GUARDED_BY(mutex_) = 0;
+  uint64_t taken_ LARDER_GUARDED_BY(mutex_) = 0;
+  bool busy_ LARDER_GUARDED_BY(mutex_) = false;  // a batch is with the handler
   uint64_t failures_ LARDER_GUARDED_BY(mutex_) = 0;
   bool closed_ LARDER_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last: it uses everything above

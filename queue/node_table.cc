@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,7 @@ namespace larder::internal {
 static_assert(std::is_trivially_destructible_v<QueueNode>);
 
 NodeRef NodePool::Make(std::string_view item, uint32_t hash) {
+  LARDER_CHECK(item.size() <= std::numeric_limits<decltype(QueueNode::size)>::max());
   const NodeRef ref = Allocate(sizeof(QueueNode) + item.size());
   auto* node = new (Address(ref)) QueueNode;
   node->hash = hash;

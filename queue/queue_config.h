@@ -1,8 +1,14 @@
 // A work queue as an operator configures it: the fields a configuration file has, and what is made
 // of them.
 //
-//   WorkQueueConfig config{.name = "pods", .max_retries = 5};
+//   LARDER_ASSIGN_OR_RETURN(auto config, WorkQueueConfig::FromJson(text));
 //   WorkQueueOptions options = MakeWorkQueueOptions(config, store.get());
+//
+// As JSON (durations as text, "1m30s", or as a number of nanoseconds; only the name is required):
+//   {"name": "pods", "maxRetries": 5, "durability": "relaxed",
+//    "rateLimiterConfig": {"baseDelay": "5ms", "maxDelay": "1000s", "qps": 10, "burst": 100},
+//    "deduplication": {"enabled": true, "ttl": "5m"},
+//    "batching": {"batchSize": 100, "flushTimeout": "100ms"}}
 #pragma once
 
 #include <chrono>
@@ -10,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -32,13 +39,24 @@ struct WorkQueueConfig {
     uint32_t burst = 100;
   } rate_limit{};
 
+  // Of the events on their way to the queue, or to a function: a BatchingHandler made of this
+  // (informer/batching_handler.h) does it, not the queue.
   struct Deduplication {
     bool enabled = false;
+    // How long an object is remembered after its last new event.
     std::chrono::nanoseconds ttl = std::chrono::minutes(5);
   } deduplication{};
+  struct Batching {
+    uint32_t batch_size = 100;
+    // How long an event may wait for others.
+    std::chrono::nanoseconds flush_timeout = std::chrono::milliseconds(100);
+  } batching{};
 
   Durability durability = Durability::kRelaxed;
 
+  // maxRetries 0: it is tried for ever. kInvalidArgument names the field, its value and what is
+  // allowed.
+  static Result<WorkQueueConfig> FromJson(std::string_view json);
   // kInvalidArgument names the field.
   Result<void> Validate() const;
 };

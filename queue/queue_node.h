@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,12 @@ namespace larder::internal {
 // Nanoseconds on the steady clock.
 using Nanos = int64_t;
 using Phase = PendingPhase;
+
+// For ever where that is later than 64 bits can say.
+inline Nanos After(Nanos now, Nanos delay) {
+  constexpr Nanos kForever = std::numeric_limits<Nanos>::max();
+  return now > 0 && delay > kForever - now ? kForever : now + delay;
+}
 
 struct QueueNode {
   QueueNode* next = nullptr;  // neighbours in a ready list or in the list of those in process

@@ -1,19 +1,27 @@
 #include "queue/queue_state.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace larder::internal {
 namespace {
 
 constexpr Nanos kNanosPerMilli = 1'000'000;
+// Of the error of an item that is tried again; a dead letter keeps all of it.
+constexpr size_t kMaxErrorBytes = 256;
 
 // Rounded up: nothing comes back early.
 int64_t ToWallMs(Nanos when, const TimePoint& now) {
   const Nanos ahead = when - now.steady;
-  return now.wall_ms +
-         (ahead > 0 ? (ahead + kNanosPerMilli - 1) / kNanosPerMilli : ahead / kNanosPerMilli);
+  return now.wall_ms + ahead / kNanosPerMilli + (ahead > 0 && ahead % kNanosPerMilli > 0 ? 1 : 0);
+}
+
+Nanos NanosOf(int64_t ms) {
+  constexpr Nanos kForever = std::numeric_limits<Nanos>::max();
+  return ms > kForever / kNanosPerMilli ? kForever : ms * kNanosPerMilli;
 }
 
 }  // namespace
@@ -47,6 +55,9 @@ bool QueueState::AddRetry(std::string_view item, uint32_t hash, const TimePoint&
     Bury(node, retry.error, now.wall_ms);
     MarkDirty(node);
     return false;
+  }
+  if (durable_ && !retry.error.empty()) {
+    errors_.insert_or_assign(node, std::string(CutText(retry.error, kMaxErrorBytes)));
   }
   const int32_t inherited = node->processing ? node->priority : 0;
   const Request request{retry.due, retry.priority.value_or(inherited), node->failures};
@@ -100,6 +111,7 @@ void QueueState::Forget(std::string_view item, uint32_t hash) {
   QueueNode* node = nodes_.Find(item, hash);
   if (node == nullptr || node->failures == 0 || node->phase == Phase::kDead) return;
   node->failures = 0;
+  errors_.erase(node);
   if (node->phase != Phase::kIdle) MarkDirty(node);
 }
 
@@ -169,11 +181,14 @@ void QueueState::Load(const Loaded& loaded, const TimePoint& now) {
     node->stored = loaded.generation;
     Bury(node, record.last_error, record.added_ms);
   } else {
-    const int64_t ahead_ms = record.not_before_ms - now.wall_ms;
-    const Nanos due = ahead_ms > 0 ? now.steady + ahead_ms * kNanosPerMilli : now.steady;
+    // Not longer than it was when it was written: the calendar may be wrong, then or now.
+    const int64_t ahead_ms =
+        std::min(record.not_before_ms - now.wall_ms, record.not_before_ms - record.added_ms);
+    const Nanos due = ahead_ms > 0 ? After(now.steady, NanosOf(ahead_ms)) : now.steady;
     Adopt(loaded.item, hash, now.steady, {due, record.priority, record.failures},
           loaded.generation);
     node = nodes_.Find(loaded.item, hash);
+    if (!record.last_error.empty()) errors_.try_emplace(node, record.last_error);
   }
   if (loaded.older.empty()) return;
   for (const uint64_t generation : loaded.older) Delete(*node, generation);
@@ -348,12 +363,14 @@ void QueueState::Revive(QueueNode* node) {
 void QueueState::Bury(QueueNode* node, std::string_view error, int64_t died_ms) {
   Unschedule(node);
   node->phase = Phase::kDead;
+  errors_.erase(node);
   graves_[node] = {std::string(error), died_ms};
 }
 
 void QueueState::EraseIfUnused(QueueNode* node) {
   if (node->processing || node->phase != Phase::kIdle) return;
   Clean(node);
+  if (!errors_.empty()) errors_.erase(node);
   nodes_.Erase(node);
 }
 
@@ -391,6 +408,9 @@ void QueueState::CollectPut(QueueNode* node, const TimePoint& now,
     stored.record.priority = node->priority;
     stored.record.failures = node->failures;
     stored.record.added_ms = now.wall_ms;
+    if (const auto error = errors_.find(node); error != errors_.end()) {
+      stored.record.last_error = error->second;
+    }
     return stored;
   };
   if (node->processing && node->taken == 0 && !IsDueNow(*node, now.steady)) {

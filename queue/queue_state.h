@@ -190,6 +190,8 @@ class QueueState {
   DirtyList dirty_;
   std::vector<std::pair<std::string, uint64_t>> deletes_;
   std::unordered_map<const QueueNode*, Grave> graves_;
+  // Why those failed last that are tried again: kept for whoever looks at the disk.
+  std::unordered_map<const QueueNode*, std::string> errors_;
   QueueCounters counters_;
 };
 

@@ -63,8 +63,9 @@ RateLimiter::Duration BucketRateLimiter::When(std::string_view) {
   }
   tokens_ -= 1;
   if (tokens_ >= 0) return Duration(0);
-  return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(-tokens_ / per_second_));
+  const double nanos = -tokens_ / per_second_ * 1e9;
+  if (nanos >= static_cast<double>(Duration::max().count())) return Duration::max();
+  return Duration(static_cast<Duration::rep>(nanos));
 }
 
 RateLimiter::Duration MaxOfRateLimiter::When(std::string_view item) {

@@ -75,11 +75,14 @@ WorkQueue::Impl::Change::~Change() {
   if (wake_writer) impl_->writer_condition_.notify_one();
 }
 
+Result<void> WorkQueue::Impl::CheckSize(std::string_view item) const {
+  if (item.size() <= kMaxItemBytes) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "queue {}: an item of {} bytes; the limit is {}",
+                   options_.name, item.size(), kMaxItemBytes);
+}
+
 Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& options) {
-  if (item.size() > kMaxItemBytes) {
-    return MakeError(ErrorCode::kInvalidArgument, "queue {}: an item of {} bytes; the limit is {}",
-                     options_.name, item.size(), kMaxItemBytes);
-  }
+  LARDER_RETURN_IF_ERROR(CheckSize(item));
   const uint32_t hash = HashItem(item);
   Duration delay = options.after;
   QueueState::Retry retry{0, options.priority, 0, options_.max_retries, options.error};
@@ -91,7 +94,7 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
   const bool delayed = delay > Duration(0);
   const internal::TimePoint moment =
       options.rate_limited ? Moment() : internal::TimePoint{delayed ? Now() : NowIfMeasured(), 0};
-  const Nanos due = delayed ? moment.steady + delay.count() : moment.steady;
+  const Nanos due = delayed ? internal::After(moment.steady, delay.count()) : moment.steady;
   retry.due = due;
 
   bool alive = true;
@@ -121,7 +124,8 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
 
 std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Duration timeout) {
   Clock::Steady deadline = Clock::Steady::max();
-  if (timeout != kForever) deadline = options_.clock->Now() + timeout;
+  if (timeout != kForever)
+    deadline = Clock::Steady(Duration(internal::After(Now(), timeout.count())));
   // Room for most keys before the lock is taken.
   WorkItem taken;
   taken.item.reserve(kUsualItemBytes);
@@ -331,16 +335,17 @@ void WorkQueue::ShutDown() { impl_->ShutDown(false); }
 void WorkQueue::ShutDownWithDrain() { impl_->ShutDown(true); }
 bool WorkQueue::ShuttingDown() const { return impl_->ShuttingDown(); }
 
-void WorkQueue::Stage(Transaction& transaction, std::string_view item, int32_t priority,
-                      Staged* staged) {
-  staged->entries_.push_back(
-      {std::string(item), impl_->Stage(transaction, item, priority), priority});
+Result<void> WorkQueue::Stage(Transaction& transaction, std::string_view item, int32_t priority,
+                              Staged* staged) {
+  LARDER_ASSIGN_OR_RETURN(const uint64_t generation, impl_->Stage(transaction, item, priority));
+  staged->entries_.push_back({std::string(item), generation, priority});
+  return {};
 }
 
 WorkQueue::Staged WorkQueue::Stage(Transaction& transaction, std::string_view item,
                                    int32_t priority) {
   Staged staged;
-  Stage(transaction, item, priority, &staged);
+  static_cast<void>(Stage(transaction, item, priority, &staged));
   return staged;
 }
 

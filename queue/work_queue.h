@@ -77,9 +77,10 @@ struct AddOptions {
   std::chrono::nanoseconds after{0};
   // Count a failure and wait as the rate limiter says; with `after` set, the shorter of both.
   bool rate_limited = false;
-  // Higher first. None: 0, or for a rate-limited item in process the priority it was taken with.
+  // Higher first; an item that is pending keeps a higher one. None: 0, or for a rate-limited item
+  // in process the priority it was taken with, or was added with since.
   std::optional<int32_t> priority{};
-  // Why it failed: kept with the item when it becomes a dead letter.
+  // Why it failed: kept on disk with the item, its beginning only unless it becomes a dead letter.
   std::string_view error{};
   std::optional<Durability> durability{};
 };
@@ -163,8 +164,10 @@ class WorkQueue {
     std::vector<Entry> entries_;
   };
   // Puts the item into `transaction`, so that it is stored if and only if the change that causes it
-  // is. Workers see it when Committed is called.
-  void Stage(Transaction& transaction, std::string_view item, int32_t priority, Staged* staged);
+  // is. Workers see it when Committed is called. kInvalidArgument: it is too long, and was put
+  // nowhere; the second form then returns nothing staged.
+  Result<void> Stage(Transaction& transaction, std::string_view item, int32_t priority,
+                     Staged* staged);
   Staged Stage(Transaction& transaction, std::string_view item, int32_t priority = 0);
   void Committed(Staged staged);
 
@@ -182,7 +185,8 @@ class WorkQueue {
   struct QueueStatus {
     bool loaded = true;
     size_t unwritten = 0;
-    // The last write or load, when it failed.
+    // The last write or load, when it failed. A load that the disk failed is tried again; where
+    // stored bytes are damaged, what is stored behind them is not handed out.
     std::optional<Error> error;
   };
   QueueStatus Status() const;

@@ -38,7 +38,7 @@ class WorkQueue::Impl {
   void ShutDown(bool drain);
   bool ShuttingDown() const;
 
-  uint64_t Stage(Transaction& transaction, std::string_view item, int32_t priority);
+  Result<uint64_t> Stage(Transaction& transaction, std::string_view item, int32_t priority);
   void Committed(Staged staged);
 
   std::vector<DeadLetter> DeadLetters() const;
@@ -63,6 +63,8 @@ class WorkQueue::Impl {
   // Only where somebody looks at it: reading the clock costs as much as half an Add.
   Nanos NowIfMeasured() const { return metrics_ == nullptr ? 0 : Now(); }
   internal::TimePoint Moment() const;
+  // A node counts its bytes in 16 bits.
+  Result<void> CheckSize(std::string_view item) const;
   std::string EpochNote() const { return "queue/" + options_.name + "/epoch"; }
 
   // Fair is by the time an item became ready: what is due goes before what is added now.
@@ -112,6 +114,7 @@ class WorkQueue::Impl {
   Result<bool> LoadChunk();
   void LoadInto(const std::vector<internal::QueueState::Loaded>& chunk);
   void FinishLoading(std::optional<Error> error);
+  void DelayLoading(const Error& error, bool first);
 
   void Run(const std::stop_token& stop);
   void RunLoader(const std::stop_token& stop);

@@ -1,5 +1,7 @@
 // The durable half of WorkQueue: possession of a stored queue, writing, group commit, loading, and
 // the thread for it.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -23,6 +25,7 @@ constexpr int kGenerationBits = 40;
 // nothing.
 constexpr size_t kMaxWrites = 2048;
 constexpr size_t kLoadChunk = 4096;
+constexpr size_t kShownItemBytes = 100;  // of one that is too long
 constexpr auto kPublishInterval = 500ms;
 constexpr auto kMaxGather = std::chrono::nanoseconds(2ms);
 constexpr auto kMaxBackoff = std::chrono::nanoseconds(5s);
@@ -49,6 +52,9 @@ class OpenQueues {
   std::set<std::pair<const Store*, std::string>> open_ LARDER_GUARDED_BY(mutex_);
 };
 
+// A disk that fails may recover; bytes that are wrong stay wrong.
+bool MayPass(const Error& error) { return error.IsRetryable() || error.code == ErrorCode::kIo; }
+
 // Joins another generation of the same item. Work outranks a dead letter: it was added when the
 // item was dead.
 void MergeStored(const StoredQueueItem& stored, QueueState::Loaded* loaded) {
@@ -64,7 +70,7 @@ void MergeStored(const StoredQueueItem& stored, QueueState::Loaded* loaded) {
   into.not_before_ms = std::min(into.not_before_ms, record.not_before_ms);
   into.priority = std::max(into.priority, record.priority);
   into.failures = std::max(into.failures, record.failures);
-  if (into.last_error.empty()) into.last_error = record.last_error;
+  if (!record.last_error.empty()) into.last_error = record.last_error;
 }
 
 }  // namespace
@@ -159,7 +165,9 @@ WorkQueue::Impl::~Impl() {
   if (possessed_) OpenQueues::Instance().Erase(options_.store, options_.name);
 }
 
-uint64_t WorkQueue::Impl::Stage(Transaction& transaction, std::string_view item, int32_t priority) {
+Result<uint64_t> WorkQueue::Impl::Stage(Transaction& transaction, std::string_view item,
+                                        int32_t priority) {
+  LARDER_RETURN_IF_ERROR(CheckSize(item));
   if (!durable()) return 0;
   const uint64_t generation = next_generation_.fetch_add(1, std::memory_order_relaxed);
   QueueRecord record;
@@ -297,10 +305,16 @@ Result<void> WorkQueue::Impl::Commit(const QueueWrites& writes, Durability durab
 Result<bool> WorkQueue::Impl::LoadChunk() {
   std::vector<QueueState::Loaded> chunk;
   bool more = false;
-  LARDER_RETURN_IF_ERROR(
+  const Result<void> read =
       options_.store->ScanQueue(options_.name, load_after_, [&](const StoredQueueItem& stored) {
         // What this process wrote it knows.
         if (stored.generation >= first_generation_) return true;
+        if (const auto fits = CheckSize(stored.item); !fits) {
+          // Written before Stage refused it. No worker could be given it.
+          spdlog::error("skipped: {}; it begins with {}", fits.error().message,
+                        stored.item.substr(0, kShownItemBytes));
+          return true;
+        }
         if (!chunk.empty() && chunk.back().item == stored.item) {
           MergeStored(stored, &chunk.back());
           return true;
@@ -308,7 +322,9 @@ Result<bool> WorkQueue::Impl::LoadChunk() {
         more = chunk.size() == load_limit_;
         if (!more) chunk.push_back({stored.item, stored.record, stored.generation, {}});
         return !more;
-      }));
+      });
+  // What can be read later is read again as a whole: an item's other generations may be missing.
+  if (!read && MayPass(read.error())) return tl::unexpected(read.error());
   if (!chunk.empty()) load_after_ = chunk.back().item;
   load_limit_ = kLoadChunk;
   // The disk has them by name, a worker should get them by age. For all but very long queues a
@@ -316,6 +332,12 @@ Result<bool> WorkQueue::Impl::LoadChunk() {
   std::sort(chunk.begin(), chunk.end(),
             [](const auto& a, const auto& b) { return a.generation < b.generation; });
   LoadInto(chunk);
+  if (!read) {
+    return MakeError(read.error().code,
+                     "queue {}: what is stored behind \"{}\" is not handed out: {}; larder verify "
+                     "--repair keeps what can be read",
+                     options_.name, load_after_, read.error().message);
+  }
   return more;
 }
 
@@ -387,20 +409,38 @@ void WorkQueue::Impl::WaitForChanges(const std::stop_token& stop) {
 
 void WorkQueue::Impl::RunLoader(const std::stop_token& stop) {
   Clock::Steady next_flush = options_.clock->Now() + options_.flush_interval;
+  Clock::Steady next_try = options_.clock->Now();
+  std::chrono::nanoseconds backoff{0};
   while (!stop.stop_requested()) {
-    const Result<bool> more = LoadChunk();
-    if (more && !*more) return FinishLoading({});
-    if (!more) {
-      if (!more.error().IsRetryable()) return FinishLoading(more.error());
+    if (options_.clock->Now() < next_try) {
       static_cast<void>(options_.clock->SleepFor(options_.flush_interval, stop));
+    } else if (const Result<bool> more = LoadChunk(); more) {
+      if (!*more) return FinishLoading({});
+      backoff = {};
+    } else if (MayPass(more.error())) {
+      DelayLoading(more.error(), /*first=*/backoff.count() == 0);
+      backoff =
+          std::clamp<std::chrono::nanoseconds>(backoff * 2, options_.flush_interval, kMaxBackoff);
+      next_try = options_.clock->Now() + backoff;
+    } else {
+      spdlog::error("{}", more.error().ToString());
+      return FinishLoading(more.error());
     }
-    // Loading a long queue takes longer than a relaxed add may wait.
+    // Loading a long queue, or waiting for a disk, takes longer than a relaxed add may wait.
     if (options_.clock->Now() >= next_flush) {
       static_cast<void>(Flush(Durability::kRelaxed));
       next_flush = options_.clock->Now() + options_.flush_interval;
     }
   }
   FinishLoading(Error{ErrorCode::kCancelled, "the queue was closed while loading", {}, {}});
+}
+
+void WorkQueue::Impl::DelayLoading(const Error& error, bool first) {
+  if (first) {
+    spdlog::error("queue {}: not loaded yet, trying again: {}", options_.name, error.ToString());
+  }
+  MutexLock lock(mutex_);
+  load_error_ = error;
 }
 
 }  // namespace larder

@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <fstream>
+
+#include "indexer/lister.h"
+#include "storage/maintenance.h"
 #include "tests/indexer/support.h"
 
 namespace larder {
@@ -39,6 +44,29 @@ TEST_F(IndexerTest, FindsObjectsByLabelFieldListAndFunction) {
   EXPECT_EQ(keys[0].name, "c");
   EXPECT_EQ(CodeOf(indexer_->ByIndex("nothing", "x")), ErrorCode::kNotFound);
   EXPECT_NE(indexer_->ByIndex("nothing", "x").error().message.find("app, "), std::string::npos);
+}
+
+TEST_F(IndexerTest, AFunctionThatThrowsGivesNoValuesAndEndsNothing) {
+  const auto declare = [](std::string name) {
+    return IndexDefinition::ByFunction(std::move(name), 1, [](const Object& object) {
+      if (object.name() == "bad") throw std::runtime_error("no such owner");
+      return std::vector<std::string>{"x"};
+    });
+  };
+  Must(indexer_->AddIndexers({declare("first")}));
+  Write({Thing("bad", 1, "node-1", "web", {}), Thing("good", 2, "node-1", "web", {})});
+  EXPECT_THAT(By("first", "x"), ElementsAre("good"));
+  EXPECT_THAT(By("node", "node-1"), ElementsAre("bad", "good")) << "the other indexes have it";
+  // On the builder's thread, too.
+  Must(indexer_->AddIndexers({declare("second")}));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_THAT(By("second", "x"), ElementsAre("good"));
+  for (const auto& progress : indexer_->Progress()) {
+    EXPECT_EQ(progress.exceptions, progress.index == "first"    ? 1U
+                                   : progress.index == "second" ? 1U
+                                                                : 0U)
+        << progress.index;
+  }
 }
 
 TEST_F(IndexerTest, KeepsIndexesRightThroughUpdateDeleteAndRecreation) {
@@ -331,6 +359,103 @@ TEST_F(IndexerTest, AttachesToALiveStoreForReading) {
   Must(reader->CatchUp());
   EXPECT_THAT(NamesOf(Must(attached->ByIndex("node", "node-2"))), ElementsAre("a"));
   EXPECT_EQ(Must(attached->GetByKey({"n", "a"}))->resource_version(), "2");
+}
+
+TEST_F(IndexerTest, ADefinitionMayHaveANumberSign) {
+  const auto declare = [] {
+    return std::vector<IndexDefinition>{
+        Must(IndexDefinition::ByField("note", "metadata.annotations['a#b']")),
+        IndexDefinition::ByFunction("owner#1", 2,
+                                    [](const Object&) { return std::vector<std::string>{"x"}; })};
+  };
+  const ObjectPtr noted = Must(Object::Parse(
+      R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","annotations":{"a#b":"c"}}})"));
+  Reopen(declare());
+  Write({noted});
+  // Not declared the second time, so that it is read back from what is stored.
+  Reopen({});
+  Must(indexer_->AddIndexers(declare()));
+  EXPECT_THAT(NamesOf(Must(indexer_->ByIndex("note", "c", WhenNotReady::kFail))), ElementsAre("a"));
+  EXPECT_THAT(NamesOf(Must(indexer_->ByIndex("owner#1", "x", WhenNotReady::kFail))),
+              ElementsAre("a"));
+  const auto reader = Must(Store::OpenReadOnly({.path = dir_.path()}));
+  const auto attached = Must(Indexer::Attach(reader.get(), Must(reader->Collections()).front()));
+  EXPECT_THAT(NamesOf(Must(attached->ByIndex("note", "c"))), ElementsAre("a"));
+  EXPECT_EQ(Must(Verify(*store_)).problem_count, 0U);
+}
+
+TEST_F(IndexerTest, ADefinitionThatThisBuildDoesNotKnowBlocksNothing) {
+  Write({Thing("a", 1, "node-1", "web", {})});
+  Transaction transaction = store_->Begin();
+  transaction.PutIndexRecord(indexer_->collection().id, {90, "later", "cel:self.spec", true});
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  const auto reader = Must(Store::OpenReadOnly({.path = dir_.path()}));
+  const auto attached = Must(Indexer::Attach(reader.get(), Must(reader->Collections()).front()));
+  EXPECT_EQ(attached->GetIndexers().size(), 4U) << "it is left out";
+  Reopen(ThingIndexes());
+  EXPECT_THAT(By("node", "node-1"), ElementsAre("a"));
+  EXPECT_EQ(Must(store_->IndexRecords(indexer_->collection().id)).size(), 4U) << "it is dropped";
+}
+
+class SealedIndexTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    WriteKeys(testing::kOldKey);
+    store_ = Must(Store::Open(Options()));
+    const auto indexer =
+        Must(Indexer::Open(store_.get(), nullptr, testing::SpecOf("secrets"), ThingIndexes()));
+    const auto writer = indexer->BeginWrite();
+    for (const ObjectPtr& thing :
+         {Thing("a", 1, "node-1", "web", {}), Thing("b", 2, "node-1", "db", {})}) {
+      Must(writer->Upsert(thing, Must(indexer->Prepare(*thing))));
+    }
+    Must(writer->Commit(Durability::kSync));
+  }
+  void WriteKeys(const std::string& text) {
+    std::ofstream(dir_.path("keys")) << text;
+    ::chmod(dir_.path("keys").c_str(), 0600);
+  }
+  StoreOptions Options() const {
+    return {.path = dir_.path(), .encryption_key_file = dir_.path("keys")};
+  }
+  void Attach(const StoreOptions& options) {
+    attached_.reset();
+    reader_ = Must(Store::OpenReadOnly(options));
+    attached_ = Must(Indexer::Attach(reader_.get(), Must(reader_->Collections()).front()));
+  }
+
+  testing::TempDir dir_;
+  std::unique_ptr<Store> store_, reader_;
+  std::unique_ptr<Indexer> attached_;
+};
+
+TEST_F(SealedIndexTest, IsLookedIntoWithItsKey) {
+  Attach(Options());
+  EXPECT_THAT(NamesOf(Must(attached_->ByIndex("node", "node-1"))), ElementsAre("a", "b"));
+  EXPECT_THAT(NamesOf(Must(attached_->ByIndex("initial", "a"))), ElementsAre("a"));
+}
+
+TEST_F(SealedIndexTest, WithoutTheKeyItIsForbiddenAndNotEmpty) {
+  Attach({.path = dir_.path()});
+  EXPECT_EQ(CodeOf(attached_->ByIndex("node", "node-1")), ErrorCode::kForbidden);
+  EXPECT_EQ(CodeOf(attached_->IndexKeys("initial", "a")), ErrorCode::kForbidden);
+  EXPECT_EQ(CodeOf(attached_->ListIndexFuncValues("node")), ErrorCode::kForbidden);
+  EXPECT_EQ(CodeOf(Lister(attached_.get())
+                       .List({.fields = Must(FieldSelector::Parse("spec.nodeName=node-1"))})),
+            ErrorCode::kForbidden);
+}
+
+TEST_F(SealedIndexTest, UnderAnotherKeyTheObjectsAreLookedThrough) {
+  WriteKeys(std::string(testing::kNewKey) + "\n" + testing::kOldKey);
+  Attach(Options());
+  EXPECT_THAT(NamesOf(Must(attached_->ByIndex("node", "node-1"))), ElementsAre("a", "b"));
+  EXPECT_THAT(
+      NamesOf(Must(Lister(attached_.get())
+                       .List({.fields = Must(FieldSelector::Parse("spec.nodeName=node-1"))}))
+                  .objects),
+      ElementsAre("a", "b"));
+  EXPECT_EQ(CodeOf(attached_->ByIndex("initial", "a")), ErrorCode::kNotReady)
+      << "a function is not there to be called";
 }
 
 // Every object found by an index is found with the value it was asked for, at one moment.

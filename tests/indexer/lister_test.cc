@@ -52,6 +52,23 @@ TEST_F(ListerTest, ListsByNamespaceLabelsAndFields) {
   EXPECT_EQ(CodeOf(lister().List({.index = {{"none", "x"}}})), ErrorCode::kNotFound);
 }
 
+// An index holds no object without the field: it is no help where those match, too.
+TEST_F(ListerTest, AFieldThatIsAbsentHasTheServersDefault) {
+  Must(indexer_->AddIndexers({Must(IndexDefinition::ByField("host", "spec.hostNetwork"))}));
+  Write(
+      {Must(Object::Parse(
+           R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"h","namespace":"n","uid":"h","resourceVersion":"9"},"spec":{"hostNetwork":true}})")),
+       Must(Object::Parse(
+           R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"i","namespace":"n","uid":"i","resourceVersion":"10"},"spec":{"hostNetwork":false}})"))});
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_THAT(Keys({.ns = "n", .fields = Fields("spec.hostNetwork=false")}),
+              ElementsAre("n/a", "n/b", "n/c", "n/i"));
+  EXPECT_THAT(Keys({.ns = "n", .fields = Fields("spec.hostNetwork!=false")}), ElementsAre("n/h"));
+  EXPECT_THAT(Keys({.fields = Fields("spec.hostNetwork=true")}), ElementsAre("n/h"));
+  EXPECT_EQ(Must(lister().Explain({.fields = Fields("spec.hostNetwork=true")})).substr(0, 10),
+            "index host");
+}
+
 TEST_F(ListerTest, ExplainsItsPlan) {
   const auto explain = [&](const Query& query) { return Must(lister().Explain(query)); };
   EXPECT_EQ(explain({}), "scan of all namespaces");

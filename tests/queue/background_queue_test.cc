@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // With the queue's own thread.
-class BackgroundQueueTest : public testing::Test {
+class BackgroundQueueTest : public ::testing::Test {
  protected:
   void Open(Clock* clock) {
     WorkQueueOptions options;

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class DelayingQueueTest : public testing::Test {
+class DelayingQueueTest : public ::testing::Test {
  protected:
   void Open(WorkQueueOptions options = {}) {
     options.clock = &clock_;
@@ -40,6 +40,15 @@ TEST_F(DelayingQueueTest, AnItemIsReadyWhenItsDelayIsOver) {
   queue_->Done("foo");
   clock_.Advance(10s);
   EXPECT_EQ(queue_->Len(), 0u);
+}
+
+TEST_F(DelayingQueueTest, TheLongestDelayIsForEver) {
+  EXPECT_TRUE(queue_->AddAfter("foo", WorkQueue::kForever));
+  EXPECT_EQ(GetNow(), std::nullopt);
+  clock_.Advance(std::chrono::hours(24 * 365 * 100));
+  EXPECT_EQ(GetNow(), std::nullopt);
+  EXPECT_TRUE(queue_->Add("foo"));
+  EXPECT_EQ(queue_->Get({}, WorkQueue::kForever - 1ns), "foo");
 }
 
 TEST_F(DelayingQueueTest, OfTwoDelaysTheEarlierCounts) {

@@ -10,9 +10,9 @@ namespace larder {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 ObjectPtr Pod(const std::string& name, int version, const std::string& uid = "") {
   const std::string json = R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
@@ -51,7 +51,7 @@ DeltaFifo::KnownObjects Known(std::vector<ObjectPtr> objects) {
   };
 }
 
-class DeltaFifoTest : public testing::Test {
+class DeltaFifoTest : public ::testing::Test {
  protected:
   void Put(DeltaType type, const ObjectPtr& object) {
     EXPECT_TRUE(fifo_.Put(Make(type, object), object->resource_version()));

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class DurableQueueTest : public testing::Test {
+class DurableQueueTest : public ::testing::Test {
  protected:
   DurableQueueTest() { Open(); }
 
@@ -49,7 +49,7 @@ TEST_F(DurableQueueTest, PendingItemsComeBackInOrder) {
   for (const char* item : {"c", "a", "b"}) EXPECT_TRUE(queue_->Add(item));
   EXPECT_TRUE(queue_->Flush());
   KillAndOpen();
-  EXPECT_THAT(GetAll(), testing::ElementsAre("c", "a", "b"));
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("c", "a", "b"));
 }
 
 TEST_F(DurableQueueTest, ItemsInProcessComeBack) {
@@ -132,6 +132,31 @@ TEST_F(DurableQueueTest, DelaysAreAbsolute) {
   EXPECT_EQ(GetNow(), "later");
 }
 
+// A machine that starts with its clock at 1970, or that wrote while it was years ahead.
+TEST_F(DurableQueueTest, ACalendarThatIsWrongPutsNoItemOffForLongerThanItsDelay) {
+  EXPECT_TRUE(queue_->AddAfter("foo", 10s));
+  EXPECT_TRUE(queue_->Flush());
+  WorkQueueTestPeer::Kill(std::move(queue_));
+  FakeClock wrong(Clock::Wall(1000s));
+  WorkQueueOptions options = Options();
+  options.clock = &wrong;
+  queue_ = OpenQueue(std::move(options));
+  wrong.Advance(10s - 1ms);
+  EXPECT_EQ(GetNow(), std::nullopt);
+  wrong.Advance(1ms);
+  EXPECT_EQ(GetNow(), "foo");
+  queue_.reset();  // before its clock
+}
+
+TEST_F(DurableQueueTest, TheLongestDelayIsForEverAlsoAfterARestart) {
+  EXPECT_TRUE(queue_->AddAfter("foo", WorkQueue::kForever));
+  EXPECT_TRUE(queue_->Flush());
+  KillAndOpen();
+  clock_.Advance(std::chrono::hours(24 * 365));
+  EXPECT_EQ(GetNow(), std::nullopt);
+  EXPECT_EQ(Stored(*store_).size(), 1u);
+}
+
 TEST_F(DurableQueueTest, FailureCountsSurviveAndTheBackoffGoesOn) {
   EXPECT_TRUE(queue_->AddRateLimited("foo"));
   EXPECT_TRUE(queue_->AddRateLimited("foo"));
@@ -147,6 +172,35 @@ TEST_F(DurableQueueTest, FailureCountsSurviveAndTheBackoffGoesOn) {
   EXPECT_EQ(GetNow(), std::nullopt);
   clock_.Advance(1ms);
   EXPECT_EQ(GetNow(), "foo");
+}
+
+TEST_F(DurableQueueTest, TheLastErrorOfAnItemThatIsTriedAgainIsStored) {
+  const auto stored = [&] {
+    EXPECT_TRUE(queue_->Flush());
+    const auto items = Stored(*store_);
+    return items.empty() ? std::string("none") : items.back().record.last_error;
+  };
+  EXPECT_TRUE(queue_->AddRateLimited("foo", "first"));
+  EXPECT_TRUE(queue_->AddRateLimited("foo", "second"));
+  EXPECT_EQ(stored(), "second");
+  KillAndOpen();
+  // It stays through a run that is not over, and through an event.
+  clock_.Advance(1s);
+  EXPECT_EQ(GetNow(), "foo");
+  Transaction transaction = store_->Begin();
+  WorkQueue::Staged staged = queue_->Stage(transaction, "foo");
+  EXPECT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  queue_->Committed(std::move(staged));
+  EXPECT_EQ(stored(), "second");
+  // Not a part of a character, and not all of a long one.
+  EXPECT_TRUE(queue_->AddRateLimited("foo", std::string(255, 'x') + "\u00e4"));
+  EXPECT_EQ(stored(), std::string(255, 'x'));
+  queue_->Forget("foo");
+  EXPECT_EQ(stored(), "");
+  queue_->Done("foo");
+  EXPECT_EQ(GetNow(), "foo");
+  queue_->Done("foo");
+  EXPECT_EQ(stored(), "none");
 }
 
 TEST_F(DurableQueueTest, ForgottenFailuresStayForgotten) {
@@ -167,7 +221,7 @@ TEST_F(DurableQueueTest, PrioritiesSurvive) {
   EXPECT_TRUE(queue_->Flush());
   EXPECT_EQ(Stored(*store_).size(), 3u);
   KillAndOpen();
-  EXPECT_THAT(GetAll(), testing::ElementsAre("raised", "high", "low"));
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("raised", "high", "low"));
 }
 
 TEST_F(DurableQueueTest, DeadLettersSurviveAndAreRequeued) {
@@ -214,7 +268,7 @@ TEST_F(DurableQueueTest, DeadLettersOfAClosedQueueAreListedRequeuedAndDropped) {
   EXPECT_EQ(RequeueDeadLetter(*store_, "test", "live").error().code, ErrorCode::kNotFound);
   EXPECT_EQ(DropDeadLetter(*store_, "test", "c").error().code, ErrorCode::kNotFound);
   Open();
-  EXPECT_THAT(GetAll(), testing::UnorderedElementsAre("b", "live"));
+  EXPECT_THAT(GetAll(), ::testing::UnorderedElementsAre("b", "live"));
   EXPECT_EQ(queue_->DeadLetters().size(), 1u);
 }
 
@@ -228,7 +282,7 @@ TEST_F(DurableQueueTest, ItemsAddedAfterShutDownAreForTheNextStart) {
   EXPECT_EQ(queue_->Get(), std::nullopt);
   CloseAndOpen();
   clock_.Advance(1s);
-  EXPECT_THAT(GetAll(), testing::UnorderedElementsAre("failing", "new"));
+  EXPECT_THAT(GetAll(), ::testing::UnorderedElementsAre("failing", "new"));
 }
 
 TEST_F(DurableQueueTest, SyncAddsAreOnDiskWhenTheyReturn) {
@@ -281,7 +335,7 @@ TEST_F(DurableQueueTest, AStagedItemIsStoredIfAndOnlyIfItsTransactionIs) {
   EXPECT_EQ(Stored(*store_).size(), 2u);
   queue_->Committed(std::move(staged));
   EXPECT_EQ(queue_->Status().unwritten, 0u);  // it is written already
-  EXPECT_THAT(GetAll(), testing::ElementsAre("b", "a"));
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("b", "a"));
 }
 
 TEST_F(DurableQueueTest, AStagedItemSurvivesACrashBeforeCommittedWasCalled) {
@@ -290,6 +344,37 @@ TEST_F(DurableQueueTest, AStagedItemSurvivesACrashBeforeCommittedWasCalled) {
   EXPECT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
   KillAndOpen();
   EXPECT_EQ(GetNow(), "foo");
+}
+
+TEST_F(DurableQueueTest, AnItemThatIsTooLongIsNotStaged) {
+  // Of 16 bits for the length, and of the largest class of nodes.
+  for (const size_t bytes : {WorkQueue::kMaxItemBytes + 1, size_t{70'000}, size_t{300'000}}) {
+    const std::string item(bytes, 'x');
+    Transaction transaction = store_->Begin();
+    WorkQueue::Staged staged;
+    const Result<void> refused = queue_->Stage(transaction, item, 0, &staged);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(queue_->Stage(transaction, item).size(), 0u);
+    EXPECT_TRUE(queue_->Stage(transaction, "short", 0, &staged));
+    EXPECT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
+    queue_->Committed(std::move(staged));
+    EXPECT_THAT(GetAll(), ::testing::ElementsAre("short"));
+    queue_->Done("short");
+    EXPECT_TRUE(queue_->Flush());
+    EXPECT_TRUE(Stored(*store_).empty());
+  }
+}
+
+TEST_F(DurableQueueTest, AStoredItemThatIsTooLongIsSkippedAndHidesNoOther) {
+  queue_.reset();
+  Transaction transaction = store_->Begin();
+  transaction.PutQueueItem("test", "a", 1, {});
+  transaction.PutQueueItem("test", std::string(300'000, 'b'), 2, {});
+  transaction.PutQueueItem("test", "c", 3, {});
+  EXPECT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  Open();
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("a", "c"));
 }
 
 TEST_F(DurableQueueTest, DoneDoesNotRemoveWhatAnEventStoredMeanwhile) {
@@ -398,7 +483,7 @@ TEST_F(DurableQueueTest, QueuesOfOneStoreAreSeparate) {
   EXPECT_TRUE(queue_->Flush());
   EXPECT_TRUE(other->Flush());
   KillAndOpen();
-  EXPECT_THAT(GetAll(), testing::ElementsAre("foo"));
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("foo"));
 }
 
 }  // namespace

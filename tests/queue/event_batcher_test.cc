@@ -5,13 +5,14 @@
 
 #include <atomic>
 #include <mutex>
+#include <stdexcept>
 
 namespace larder {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // Records batches; fails the next `failures` of them.
 class Recorder {
@@ -50,7 +51,7 @@ class Recorder {
   std::vector<std::vector<int>> batches_;
 };
 
-class EventBatcherTest : public testing::Test {
+class EventBatcherTest : public ::testing::Test {
  protected:
   EventBatcherOptions Options() {
     EventBatcherOptions options;
@@ -99,6 +100,67 @@ TEST_F(EventBatcherTest, AFailedBatchComesAgainBeforeEverythingNewer) {
   EXPECT_EQ(batcher.failures(), 2u);
   EXPECT_THAT(batcher.Close(), IsEmpty());
   EXPECT_THAT(recorder_.batches(), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4)));
+}
+
+TEST_F(EventBatcherTest, FlushHandsOverWhatWasAddedOrReturnsTheError) {
+  EventBatcher<int> batcher(Options(), recorder_.Handler());
+  EXPECT_TRUE(batcher.Flush());
+  EXPECT_TRUE(batcher.Add(1));
+  EXPECT_TRUE(batcher.Add(2));
+  recorder_.failures = 1;
+  EXPECT_EQ(batcher.Flush().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(batcher.size(), 2u);
+  EXPECT_TRUE(batcher.Flush());
+  EXPECT_THAT(recorder_.batches(), ElementsAre(ElementsAre(1, 2)));
+}
+
+TEST_F(EventBatcherTest, WhatItsHandlerThrowsIsAFailure) {
+  int calls = 0;
+  EventBatcher<int> batcher(Options(), [&calls](const std::vector<int>&) -> Result<void> {
+    if (++calls == 1) throw std::runtime_error("no luck");
+    return {};
+  });
+  EXPECT_TRUE(batcher.Add(1));
+  const Result<void> flushed = batcher.Flush();
+  ASSERT_FALSE(flushed);
+  EXPECT_NE(flushed.error().message.find("no luck"), std::string::npos);
+  EXPECT_EQ(batcher.failures(), 1u);
+  EXPECT_TRUE(batcher.Flush());
+}
+
+// Who flushes and the batcher's own thread never hand over two batches at once, nor one twice.
+TEST_F(EventBatcherTest, FlushesFromManyThreadsKeepTheOrder) {
+  EventBatcherOptions options;
+  options.max_items = 7;
+  std::atomic<int> at_once = 0;
+  std::vector<int> taken;
+  EventBatcher<int> batcher(options, [&](const std::vector<int>& batch) -> Result<void> {
+    EXPECT_EQ(++at_once, 1);
+    taken.insert(taken.end(), batch.begin(), batch.end());
+    --at_once;
+    return {};
+  });
+  std::atomic<int> next = 0;
+  std::mutex adding;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 500; ++i) {
+          {
+            std::lock_guard lock(adding);
+            EXPECT_TRUE(batcher.Add(next++));
+          }
+          if (i % 3 == 0) {
+            EXPECT_TRUE(batcher.Flush());
+          }
+        }
+      });
+    }
+  }
+  EXPECT_THAT(batcher.Close(), IsEmpty());
+  ASSERT_EQ(taken.size(), 1500u);
+  for (int i = 0; i < 1500; ++i) EXPECT_EQ(taken[static_cast<size_t>(i)], i);
 }
 
 TEST_F(EventBatcherTest, CloseHandsOverTheRest) {

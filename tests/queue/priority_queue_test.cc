@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class PriorityQueueTest : public testing::Test {
+class PriorityQueueTest : public ::testing::Test {
  protected:
   PriorityQueueTest() { Open(nullptr); }
 

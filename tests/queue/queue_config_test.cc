@@ -74,6 +74,55 @@ TEST(QueueConfigTest, NamesTheFieldThatIsWrong) {
   EXPECT_NE(message(config).find("ttl"), std::string::npos);
 }
 
+TEST(QueueConfigTest, IsReadFromJson) {
+  const auto config = WorkQueueConfig::FromJson(R"({
+      "name": "pods", "maxRetries": 10, "durability": "sync",
+      "rateLimiterConfig": {"baseDelay": "1s", "maxDelay": 300000000000, "qps": 20, "burst": 50},
+      "deduplication": {"enabled": true, "ttl": "1m30s"},
+      "batching": {"batchSize": 20, "flushTimeout": "50ms"}})");
+  ASSERT_TRUE(config) << config.error().ToString();
+  EXPECT_EQ(config->name, "pods");
+  EXPECT_EQ(config->max_retries, 10u);
+  EXPECT_EQ(config->durability, Durability::kSync);
+  EXPECT_EQ(config->rate_limit.base_delay, 1s);
+  EXPECT_EQ(config->rate_limit.max_delay, 300s);
+  EXPECT_EQ(config->rate_limit.qps, 20);
+  EXPECT_EQ(config->rate_limit.burst, 50u);
+  EXPECT_TRUE(config->deduplication.enabled);
+  EXPECT_EQ(config->deduplication.ttl, 90s);
+  EXPECT_EQ(config->batching.batch_size, 20u);
+  EXPECT_EQ(config->batching.flush_timeout, 50ms);
+  const auto least = WorkQueueConfig::FromJson(R"({"name": "pods", "maxRetries": 0})");
+  ASSERT_TRUE(least) << least.error().ToString();
+  EXPECT_EQ(least->max_retries, std::nullopt);
+  EXPECT_FALSE(least->deduplication.enabled);
+}
+
+TEST(QueueConfigTest, SaysWhatIsWrongWithJson) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"[]", "one JSON object"},
+      {"{}", "name must not be empty"},
+      {R"({"name": 3})", "name is 3; allowed: text"},
+      {R"({"name": "a", "maxRetries": -1})", "maxRetries is -1"},
+      {R"({"name": "a", "maxRetries": 5000000000})", "maxRetries is 5000000000"},
+      {R"({"name": "a", "durability": "most"})", R"(allowed: "relaxed" or "sync")"},
+      {R"({"name": "a", "deduplication": {"ttl": "soon"}})", "deduplication.ttl is \"soon\""},
+      {R"({"name": "a", "deduplication": {"ttl": true}})", "deduplication.ttl is true"},
+      {R"({"name": "a", "deduplication": {"enabled": 1}})", "allowed: true or false"},
+      {R"({"name": "a", "deduplication": 1})", "deduplication is 1; allowed: only these fields"},
+      {R"({"name": "a", "batching": {"size": 1}})", "batching.size is 1; allowed: only these"},
+      {R"({"name": "a", "batching": {"batchSize": 0}})", "batchSize must be above zero"},
+      {R"({"name": "a", "batching": {"flushTimeout": "-1s"}})", "flushTimeout must be above zero"},
+      {R"({"name": "a", "rateLimiterConfig": {"qps": "many"}})", "allowed: a number"},
+  };
+  for (const auto& [json, message] : wrong) {
+    const auto config = WorkQueueConfig::FromJson(json);
+    ASSERT_FALSE(config) << json;
+    EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(config.error().message.find(message), std::string::npos) << config.error().message;
+  }
+}
+
 TEST(TypedQueueTest, CarriesValues) {
   WorkQueue queue;
   TypedQueue<ObjectKey> keys(&queue);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class QueueMetricsTest : public testing::Test {
+class QueueMetricsTest : public ::testing::Test {
  protected:
   void Open(Store* store) {
     WorkQueueOptions options = ManualOptions(store, &clock_);

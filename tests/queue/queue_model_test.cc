@@ -38,11 +38,11 @@ class Simulation {
   }
 
   void Run(int steps) {
-    for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
       Step();
       Compare();
     }
-    if (!testing::Test::HasFailure()) Drain();
+    if (!::testing::Test::HasFailure()) Drain();
   }
 
   std::string Trace() const { return trace_.str(); }
@@ -319,11 +319,11 @@ TEST(QueueModelTest, EveryRunIsTheModels) {
   const uint32_t count = FromEnvironment("LARDER_SEEDS", chosen ? 1 : 3000);
   std::cout << "LARDER_SEED=" << first << " LARDER_SEEDS=" << count << "\n";
   TempStore store;
-  for (uint32_t i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+  for (uint32_t i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     FakeClock clock;
     Simulation simulation(store.get(), &clock, first + i);
     simulation.Run(120);
-    if (testing::Test::HasFailure()) {
+    if (::testing::Test::HasFailure()) {
       std::cout << "LARDER_SEED=" << first + i << simulation.Trace() << "\n";
     }
   }

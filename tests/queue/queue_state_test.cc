@@ -7,14 +7,14 @@
 namespace larder::internal {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 constexpr TimePoint kNow{1'000'000'000, 5'000};
 
-class QueueStateTest : public testing::Test {
+class QueueStateTest : public ::testing::Test {
  protected:
   void Add(std::string_view item, Nanos delay = 0, int32_t priority = 0) {
     state_.Add(item, HashItem(item), kNow.steady, {kNow.steady + delay, priority, 0});

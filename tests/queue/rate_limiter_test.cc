@@ -9,6 +9,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
+TEST(BucketRateLimiterTest, ARateThatIsNextToNothingWaitsForEver) {
+  FakeClock clock;
+  BucketRateLimiter limiter(1e-12, 1, &clock);
+  EXPECT_EQ(limiter.When("a"), std::chrono::nanoseconds(0));
+  EXPECT_EQ(limiter.When("a"), std::chrono::nanoseconds::max());
+}
+
 TEST(ItemExponentialRateLimiterTest, DoublesPerItemUntilForgotten) {
   ItemExponentialRateLimiter limiter(1ms, 1s);
   for (const auto delay : {1ms, 2ms, 4ms, 8ms, 16ms}) EXPECT_EQ(limiter.When("one"), delay);

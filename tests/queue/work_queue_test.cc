@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 enum class Kept { kInMemory, kOnDisk };
 
-class WorkQueueTest : public testing::TestWithParam<Kept> {
+class WorkQueueTest : public ::testing::TestWithParam<Kept> {
  protected:
   WorkQueueTest() {
     if (GetParam() == Kept::kOnDisk) store_ = std::make_unique<TempStore>();
@@ -35,7 +35,7 @@ class WorkQueueTest : public testing::TestWithParam<Kept> {
   std::unique_ptr<WorkQueue> queue_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kept, WorkQueueTest, testing::Values(Kept::kInMemory, Kept::kOnDisk),
+INSTANTIATE_TEST_SUITE_P(Kept, WorkQueueTest, ::testing::Values(Kept::kInMemory, Kept::kOnDisk),
                          [](const auto& kept) {
                            return kept.param == Kept::kInMemory ? "InMemory" : "OnDisk";
                          });

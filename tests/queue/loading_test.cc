@@ -1,0 +1,95 @@
+// A stored queue that cannot be read, for a while or for good: it says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "queue/work_queue.h"
+#include "storage/maintenance.h"
+#include "storage/testing.h"
+#include "tests/queue/damage.h"
+#include "tests/queue/queue_harness.h"
+#include "tests/storage/support.h"
+
+namespace larder {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LoadingQueueTest : public ::testing::Test {
+ protected:
+  LoadingQueueTest() { OpenStore(); }
+
+  void OpenStore() {
+    auto store = OpenStoreOnEnv({.path = dir_.path()}, disk_.env());
+    ASSERT_TRUE(store) << store.error().ToString();
+    store_ = *std::move(store);
+  }
+  void Put(const std::vector<std::string>& items) {
+    Transaction transaction = store_->Begin();
+    uint64_t generation = 0;
+    for (const std::string& item : items) {
+      transaction.PutQueueItem("test", item, ++generation, {});
+    }
+    ASSERT_TRUE(store_->Commit(std::move(transaction), Durability::kSync));
+  }
+  // So that Open itself has no reason to read the rows.
+  void NoteEpoch() {
+    Transaction transaction = store_->Begin();
+    transaction.PutNote("queue/test/epoch", "1");
+    ASSERT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  }
+  void Open() {
+    WorkQueueOptions options;
+    options.name = "test";
+    options.store = store_.get();
+    queue_ = OpenQueue(std::move(options));
+  }
+  std::vector<std::string> GetAll() {
+    std::vector<std::string> items;
+    while (auto item = queue_->Get({}, kNoWait)) items.push_back(*item);
+    return items;
+  }
+
+  testing::TempDir dir_;
+  testing::UnreadableDisk disk_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<WorkQueue> queue_;
+};
+
+TEST_F(LoadingQueueTest, ADiskThatFailsForAMomentIsReadAgain) {
+  Put({"a", "b", "c"});
+  ASSERT_TRUE(Compact(*store_));  // into tables, which are read
+  store_.reset();
+  OpenStore();
+  NoteEpoch();  // which is not in a table
+  disk_.FailReads(true);
+  Open();
+  while (disk_.failures() < 2) std::this_thread::sleep_for(1ms);
+  const WorkQueue::QueueStatus status = queue_->Status();
+  EXPECT_FALSE(status.loaded);
+  ASSERT_TRUE(status.error);
+  EXPECT_EQ(status.error->code, ErrorCode::kIo);
+  disk_.FailReads(false);
+  EXPECT_TRUE(queue_->WaitUntilLoaded());
+  EXPECT_FALSE(queue_->Status().error);
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("a", "b", "c"));
+}
+
+TEST_F(LoadingQueueTest, ADamagedRecordIsNamedAndHidesNothingInFrontOfIt) {
+  Put({"a", "b", "d"});
+  store_.reset();
+  testing::PutDamagedQueueRecord(dir_.path(), "test", "c", 9);
+  OpenStore();
+  NoteEpoch();
+  Open();
+  const Result<void> loaded = queue_->WaitUntilLoaded();
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kCorruption);
+  EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("behind \"b\""));
+  EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("larder verify --repair"));
+  EXPECT_THAT(GetAll(), ::testing::ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace larder
