@@ -123,13 +123,35 @@ std::string DeleteBody(const DeleteOptions& options) {
   return Dump(body);
 }
 
+// What is asked rather than stored has no name in the answer: an eviction or a binding is answered
+// with a Status, a SubjectAccessReview with itself. It gets the name that was sent, or its kind's.
+std::optional<std::string> NamedAnswer(const Request& request, const Resource& resource,
+                                       const std::string& body) {
+  Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Json sent = Json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object() || answer.value("kind", Json()) == Json()) return std::nullopt;
+  Json& metadata = answer["metadata"];
+  if (metadata.is_null()) metadata = Json::object();
+  if (!metadata.is_object() || !TextAt(metadata, "name").empty()) return std::nullopt;
+  std::string name = TextAt(sent.value("metadata", Json::object()), "name");
+  if (name.empty()) name = resource.resource;
+  metadata["name"] = std::move(name);
+  return Dump(answer);
+}
+
 }  // namespace
 
 Result<ObjectPtr> ApiClient::Send(const Resource& resource, const Request& request,
                                   const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Response response, transport_.Do(request, stop));
-  Result<ObjectPtr> object = Object::Parse(response.body, {resource.ApiVersion(), resource.kind});
+  const TypeMeta type_meta{resource.ApiVersion(), resource.kind};
+  Result<ObjectPtr> object = Object::Parse(response.body, type_meta);
   if (object) return object;
+  if (request.method == "POST") {
+    if (const auto named = NamedAnswer(request, resource, response.body)) {
+      return Object::Parse(*named, type_meta);
+    }
+  }
   const auto type = response.headers.find("content-type");
   return MakeError(ErrorCode::kProtocol, "{} {}: the answer (HTTP {}, {}) is not an object: {}",
                    request.method, request.path, response.status,

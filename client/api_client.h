@@ -98,7 +98,8 @@ class ApiClient {
                            const std::stop_token& stop = {});
 
   // The namespace and the name are the object's own; the kind and apiVersion are filled in where
-  // missing, here and in Update and Apply.
+  // missing, here and in Update and Apply. Where the answer has no name of its own (evictions,
+  // bindings, reviews) it bears the one that was sent, or the resource's.
   Result<ObjectPtr> Create(const Resource& resource, const Json& object,
                            const WriteOptions& options = {}, const std::stop_token& stop = {});
   // With metadata.resourceVersion in it kConflict where somebody else wrote in between.

@@ -165,7 +165,12 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, const Conne
   }
   set(CURLOPT_HEADEROPT, static_cast<long>(CURLHEADER_SEPARATE));  // ours are not for a proxy
   if (!config.proxy_url.empty()) {
-    set(CURLOPT_PROXY, config.proxy_url.c_str());
+    // To kubectl this scheme, too, means that the proxy looks up the server's name.
+    constexpr std::string_view kSocks = "socks5://";
+    const std::string proxy = config.proxy_url.starts_with(kSocks)
+                                  ? "socks5h://" + config.proxy_url.substr(kSocks.size())
+                                  : config.proxy_url;
+    set(CURLOPT_PROXY, proxy.c_str());
     set(CURLOPT_NOPROXY, "");
   } else if (url.IsLoopback()) {
     set(CURLOPT_PROXY, "");  // a proxy from the environment has another loopback than we

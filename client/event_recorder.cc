@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "client/timestamp.h"
 
 namespace larder {
@@ -20,14 +21,6 @@ constexpr int kObjectBurst = 25;
 std::string HostName() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
-// Cuts at a character's beginning, so that what is left is still UTF-8.
-std::string Cut(std::string_view text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return std::string(text);
-  size_t end = max_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return std::string(text.substr(0, end));
 }
 
 // An event's name must be a DNS name of at most 253 characters; not every object's name is one.
@@ -102,7 +95,7 @@ void EventRecorder::Event(const Object& about, EventLevel level, std::string_vie
   series->object_name = std::string(about.name());
   series->level = level;
   series->reason = std::string(reason);
-  series->message = Cut(message, kMaxEventMessageBytes);
+  series->message = std::string(CutText(message, kMaxEventMessageBytes));
   series->action = std::string(action.empty() ? reason : action);
   series->first = series->last = now;
   series->count = 1;

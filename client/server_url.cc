@@ -77,7 +77,7 @@ Result<ServerUrl> ParseServerUrl(std::string_view text) {
 }
 
 std::string EscapePath(std::string_view path) {
-  static constexpr std::string_view kAlsoAllowed = "/:@!$&'()*+,;=";
+  static constexpr std::string_view kAlsoAllowed = "/:@!$&'()*+,;=%";
   std::string out;
   out.reserve(path.size());
   for (char c : path) {

@@ -26,8 +26,8 @@ struct ServerUrl {
 // which have no place here.
 Result<ServerUrl> ParseServerUrl(std::string_view text);
 
-// Percent-encodes what would end or change a path: '?', '#', '%', spaces, control characters, and
-// bytes above 127.
+// Percent-encodes what would end or change a request: '?', '#', spaces, control characters, and
+// bytes above 127. A '%' stays: who puts a name into a path has escaped it (Resource::Path).
 std::string EscapePath(std::string_view path);
 
 // Percent-encodes all but unreserved characters.

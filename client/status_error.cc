@@ -3,6 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "client/transport.h"
 #include "schema/json_text.h"
 #include "schema/object.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kMaxRetryAfter = std::chrono::minutes(10);
 constexpr size_t kMaxMessageBytes = 2048;
+constexpr size_t kMaxBodyBytes = 200;
 constexpr uint32_t kMaxDepth = 100;  // of JSON within a Status, which has none
 
 bool HasVersionTooLargeCause(const Json& status) {
@@ -96,7 +98,7 @@ std::optional<std::chrono::milliseconds> RetryAfter(
 }
 
 std::string Printable(std::string_view text) {
-  std::string out(text.substr(0, kMaxMessageBytes));
+  std::string out(CutText(text, kMaxMessageBytes));
   for (char& c : out) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
@@ -135,7 +137,7 @@ Error ErrorFromResponse(int status, const std::map<std::string, std::string>& he
   } else if (body.empty()) {
     error.message = fmt::format("HTTP {}", status);
   } else {
-    error.message = fmt::format("HTTP {}: {}", status, Printable(body.substr(0, 200)));
+    error.message = fmt::format("HTTP {}: {}", status, Printable(CutText(body, kMaxBodyBytes)));
   }
   if (is_status) error.status_json = std::string(body);
   return error;

@@ -34,7 +34,7 @@ namespace larder {
 
 struct Request {
   std::string method = "GET";
-  std::string path;                                        // "/api/v1/pods"
+  std::string path;                                        // "/api/v1/pods", names escaped
   std::vector<std::pair<std::string, std::string>> query;  // not yet escaped
   std::vector<std::pair<std::string, std::string>> headers;
   std::string accept = "application/json";

@@ -259,19 +259,33 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
 }
 
 Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_token& stop) {
+  const bool as_list = may_not_get_ || requests_.HasSelector();
+  Result<ObjectPtr> object = FetchReadable(key, as_list, stop);
+  if (object || as_list || object.error().code != ErrorCode::kForbidden) return object;
+  if (!may_not_get_.exchange(true)) {
+    spdlog::info("{}: may list and not get: what differs is listed one by one", options_.name);
+  }
+  return FetchReadable(key, /*as_list=*/true, stop);
+}
+
+Result<ObjectPtr> ListRequester::FetchReadable(const ObjectKey& key, bool as_list,
+                                               const std::stop_token& stop) {
   bool unreadable = false;
   const WireMessage* const wire = wire_.message();
-  Result<ObjectPtr> object = FetchAs(wire, key, unreadable, stop);
+  Result<ObjectPtr> object = FetchAs(wire, key, as_list, unreadable, stop);
   if (object || !unreadable) return object;
   wire_.GiveUp(object.error());
-  return FetchAs(nullptr, key, unreadable, stop);
+  return FetchAs(nullptr, key, as_list, unreadable, stop);
 }
 
 Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const ObjectKey& key,
-                                         bool& unreadable, const std::stop_token& stop) {
-  Result<Response> response =
-      transport_.Do(requests_.ForObject(key, Requests::FormFor(wire)), stop);
-  if (!response && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
+                                         bool as_list, bool& unreadable,
+                                         const std::stop_token& stop) {
+  const Requests::Form asked = Requests::FormFor(wire);
+  Result<Response> response = transport_.Do(
+      as_list ? requests_.ListOfOne(key, asked) : requests_.ForObject(key, asked), stop);
+  // A list of nothing is no error; a path that is not there says nothing about the object.
+  if (!response && !as_list && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
   if (!response) {
     unreadable = wire != nullptr && response.error().code == ErrorCode::kUnsupported;
     return tl::unexpected(std::move(response).error());
@@ -283,7 +297,7 @@ Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const ObjectKe
     return MakeError(ErrorCode::kProtocol, "the server answered with protobuf, JSON was asked for");
   }
   Result<ObjectPtr> object =
-      protobuf ? ReadProtobuf(response->body, *wire) : ReadJson(response->body);
+      protobuf ? ReadProtobuf(response->body, *wire, as_list) : ReadJson(response->body, as_list);
   if (object && *object && (*object)->key() != key) {
     object = MakeError(ErrorCode::kProtocol, "asked for {}, the server sent {}", key.ToString(),
                        (*object)->key().ToString());
@@ -292,8 +306,8 @@ Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const ObjectKe
   return object;
 }
 
-Result<ObjectPtr> ListRequester::ReadJson(std::string_view body) {
-  if (!requests_.ForObjectIsList()) return Parse({body}, DefaultType());
+Result<ObjectPtr> ListRequester::ReadJson(std::string_view body, bool as_list) {
+  if (!as_list) return Parse({body}, DefaultType());
   ObjectPtr object;
   LARDER_RETURN_IF_ERROR(
       SplitList(body, options_, [&](std::string_view json, const ListHead& head) -> Result<void> {
@@ -303,11 +317,12 @@ Result<ObjectPtr> ListRequester::ReadJson(std::string_view body) {
   return object;
 }
 
-Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireMessage& wire) {
+Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireMessage& wire,
+                                              bool as_list) {
   const TypeMeta type = DefaultType();
   KnownJson known;
   std::string json;
-  if (!requests_.ForObjectIsList()) {
+  if (!as_list) {
     LARDER_ASSIGN_OR_RETURN(
         const WireHead head,
         WireUnknownToJson(wire, type, body, options_.max_json_depth, known, json));

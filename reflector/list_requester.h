@@ -10,6 +10,7 @@
 // Not thread-safe: the reflector's thread only.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -96,12 +97,14 @@ class ListRequester {
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
   // False: it would take too long.
   Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
+  // Null: it is gone. From several threads at once.
   Result<ObjectPtr> FetchOne(const ObjectKey& key, const std::stop_token& stop);
+  Result<ObjectPtr> FetchReadable(const ObjectKey& key, bool as_list, const std::stop_token& stop);
   // `unreadable`: it failed, and may not as JSON.
-  Result<ObjectPtr> FetchAs(const WireMessage* wire, const ObjectKey& key, bool& unreadable,
-                            const std::stop_token& stop);
-  Result<ObjectPtr> ReadJson(std::string_view body);
-  Result<ObjectPtr> ReadProtobuf(std::string_view body, const WireMessage& wire);
+  Result<ObjectPtr> FetchAs(const WireMessage* wire, const ObjectKey& key, bool as_list,
+                            bool& unreadable, const std::stop_token& stop);
+  Result<ObjectPtr> ReadJson(std::string_view body, bool as_list);
+  Result<ObjectPtr> ReadProtobuf(std::string_view body, const WireMessage& wire, bool as_list);
   Result<Outcome> Finish(const Job& job, const ListHead& head);
   void NoteShard(const ListHead& head);
 
@@ -113,6 +116,8 @@ class ListRequester {
   const Requests& requests_;
   const ShardSelector& shard_;
   bool in_body_ = false;
+  // The server lets us list and not get, which is enough for an informer.
+  std::atomic<bool> may_not_get_{false};
   WireChoice& wire_;
   bool protobuf_unreadable_ = false;  // said by the list that was read last
 };

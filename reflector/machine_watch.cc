@@ -49,11 +49,7 @@ ReflectorMachine::State ReflectorMachine::Watch() {
     if (!*event) return WatchClosed();
     const Result<Heard> heard = TakeEvent(**event);
     if (!heard) return WatchFailed(heard.error());
-    if (*heard == Heard::kOlder) {
-      recorder_.Restart("older bookmark");
-      stream_.reset();
-      return State::kChecking;
-    }
+    if (*heard == Heard::kOlder) return OlderBookmark();
     if (*heard == Heard::kRewound) return Rewound();
     if (!accepted_) Accepted();
     heard_at = clock_->Now();
@@ -92,8 +88,20 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeEvent(const WatchEvent& ev
     default:
       LARDER_RETURN_IF_ERROR(TakeObject(event));
   }
-  gone_ = too_large_ = 0;
+  gone_ = too_large_ = older_ = 0;
   return PromiseBroken() ? Heard::kRewound : Heard::kFine;
+}
+
+ReflectorMachine::State ReflectorMachine::OlderBookmark() {
+  constexpr const char* kReason = "older bookmark";
+  stream_.reset();
+  // A server that goes on so would otherwise be asked without a pause.
+  if (older_++ > 0) {
+    return Fail({ErrorCode::kProtocol, "the server sent an older bookmark again", {}, {}},
+                State::kChecking, kReason);
+  }
+  recorder_.Restart(kReason);
+  return State::kChecking;
 }
 
 // Is the watch past the version by which it had to tell of a change?
@@ -121,6 +129,7 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view 
     LARDER_RETURN_IF_ERROR(target_.Bookmark(bookmark.resource_version));
     cursor_ = bookmark.resource_version;
     recorder_.Version(cursor_);
+    older_ = 0;
   }
   gone_ = too_large_ = 0;
   return PromiseBroken() ? Heard::kRewound : Heard::kFine;
@@ -146,17 +155,19 @@ Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
   return {};
 }
 
+// A server that ends a watch before its time is going away, and what answers at its address next
+// may be another one, or the same with older data.
 ReflectorMachine::State ReflectorMachine::WatchClosed() {
-  const bool too_short =
-      !stream_->heard() && clock_->Now() - stream_->opened_at() < options_.short_watch;
+  const auto lasted = clock_->Now() - stream_->opened_at();
+  const bool too_short = !stream_->heard() && lasted < options_.short_watch;
   stream_.reset();
   if (too_short) {
     return Fail({ErrorCode::kUnavailable, "the server closed the watch at once", {}, {}},
-                State::kWatching, "short");
+                State::kChecking, "short");
   }
   if (!accepted_) Accepted();
   recorder_.Restart("closed");
-  return State::kWatching;
+  return lasted < options_.watch_timeout_min ? State::kChecking : State::kWatching;
 }
 
 ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
@@ -177,27 +188,34 @@ ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
       spdlog::info("{}: version {} has expired, relisting", options_.name, cursor_);
       list_why_ = "gone";
       list_version_ = cursor_;
+      list_due_ = true;
       // A server that expires what it just listed would otherwise be asked for lists without a
       // pause.
-      if (gone_++ > 0) return Fail(error, State::kRelisting, reason);
+      if (gone_++ > 0) return Fail(error, State::kChecking, reason);
       recorder_.Restart(reason);
       if (options_.on_error) options_.on_error(error);
-      return State::kRelisting;
+      return State::kChecking;
     case ErrorCode::kVersionTooLarge:
       recorder_.Restart(reason);
       if (options_.on_error) options_.on_error(error);
       if (too_large_++ == 0) return WaitThen(State::kWatching, kTooLargeWait);
       list_why_ = "too large";
       list_version_.clear();
-      return State::kRelisting;
+      list_due_ = true;
+      return State::kChecking;
     case ErrorCode::kInvalid:
     case ErrorCode::kInvalidArgument:
       // The server does not understand the version (or the selector, and then the list says so).
       list_why_ = "refused";
       list_version_.clear();
-      return Fail(error, State::kRelisting, reason);
-    default:
+      list_due_ = true;
+      return Fail(error, State::kChecking, reason);
+    case ErrorCode::kProtocol:
+    case ErrorCode::kTooManyRequests:
       return Fail(error, State::kWatching, reason);
+    default:
+      // Who could not be reached, or does not know us: what answers next may be another server.
+      return Fail(error, State::kChecking, reason);
   }
 }
 

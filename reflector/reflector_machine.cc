@@ -84,7 +84,8 @@ ReflectorMachine::State ReflectorMachine::Start() {
   list_unfinished_ = position->list_unfinished;
   witness_ = position->witness;
   promise_.reset();
-  too_large_ = gone_ = 0;
+  list_due_ = false;
+  too_large_ = gone_ = older_ = 0;
   if (!cursor_.empty()) recorder_.Version(cursor_);
   if (cursor_.empty() && cluster_uid_.empty()) return AfterChecks();
   return State::kChecking;
@@ -96,7 +97,8 @@ ReflectorMachine::State ReflectorMachine::Check() {
     if (!same) return Fail(same.error(), State::kChecking, larder::ToString(same.error().code));
     if (!*same) return State::kAnotherCluster;
   }
-  if (cursor_.empty()) return AfterChecks();
+  // A list that is due compares every version by itself.
+  if (cursor_.empty() || list_due_) return AfterChecks();
   const Result<Look> look = LookAtServer();
   if (!look) return Fail(look.error(), State::kChecking, larder::ToString(look.error().code));
   if (CompareResourceVersions(look->version, cursor_).value_or(-1) < 0) {
@@ -140,6 +142,7 @@ bool ReflectorMachine::Agrees(const Look& look) {
 
 ReflectorMachine::State ReflectorMachine::AfterChecks() {
   if (cursor_.empty()) return BeginListing("first", options_.first_list_from_cache ? "0" : "");
+  if (std::exchange(list_due_, false)) return State::kRelisting;
   if (!list_unfinished_) return State::kWatching;
   list_why_ = "unfinished";
   list_version_ = cursor_;
@@ -202,7 +205,6 @@ Result<ReflectorMachine::Look> ReflectorMachine::LookWith(const Request& request
   if (response.error().code != ErrorCode::kProtocol) return tl::unexpected(response.error());
   // A server that knows neither limit=1 nor the selector sends the whole list, perhaps more than
   // fits in memory; its version stands at the beginning, and it is asked for nothing else.
-  witness_.reset();
   LARDER_ASSIGN_OR_RETURN(const auto reader, ListReader::Open(transport_, request, options_, clock_,
                                                               recorder_, nullptr, token_));
   for (bool more = true; more && reader->head().resource_version.empty();) {
@@ -210,6 +212,7 @@ Result<ReflectorMachine::Look> ReflectorMachine::LookWith(const Request& request
     more = entry.has_value();
   }
   look.version = reader->head().resource_version;
+  witness_.reset();  // only now: what was no more than a moment's trouble must not cost it
   return look;
 }
 

@@ -98,6 +98,7 @@ class ReflectorMachine {
   Result<void> TakeObject(const WatchEvent& event);
   bool PromiseBroken();
   State WatchClosed();
+  State OlderBookmark();
   State WatchFailed(const Error& error);
 
   // Failing and waiting.
@@ -139,6 +140,8 @@ class ReflectorMachine {
   int list_failures_ = 0;           // in a row, with this strategy
   int too_large_ = 0;               // answers "version too large" in a row
   int gone_ = 0;                    // expired versions in a row, with no event between
+  int older_ = 0;                   // older bookmarks in a row, likewise
+  bool list_due_ = false;           // the watch ended so that a relist has to follow the check
   bool check_skipped_logged_ = false;
   std::unique_ptr<WatchStream> stream_;
   bool accepted_ = false;  // the server serves stream_ from the version that was asked for

@@ -1,5 +1,7 @@
 #include "reflector/requests.h"
 
+#include "schema/selector.h"
+
 namespace larder {
 namespace {
 
@@ -109,18 +111,19 @@ Request Requests::WatchList(Form form) {
   return request;
 }
 
-bool Requests::ForObjectIsList() const {
+bool Requests::HasSelector() const {
   return !options_.label_selector.empty() || !options_.field_selector.empty();
 }
 
 Request Requests::ForObject(const ObjectKey& key, Form form) const {
   Request request = Base();
-  if (!ForObjectIsList()) {
-    request.path = options_.resource.Path(key.ns, key.name);
-    request.accept = ObjectAccept(form);
-    return request;
-  }
-  request = ListOf(key);
+  request.path = options_.resource.Path(key.ns, key.name);
+  request.accept = ObjectAccept(form);
+  return request;
+}
+
+Request Requests::ListOfOne(const ObjectKey& key, Form form) const {
+  Request request = ListOf(key);
   request.accept = ListAccept(form);
   return request;
 }
@@ -128,7 +131,7 @@ Request Requests::ForObject(const ObjectKey& key, Form form) const {
 Request Requests::ListOf(const ObjectKey& key) const {
   Request request = Base();
   request.path = options_.resource.Path(key.ns);
-  std::string fields = "metadata.name=" + key.name;
+  std::string fields = "metadata.name=" + FieldSelector::Escape(key.name);
   if (!options_.field_selector.empty()) fields += "," + options_.field_selector;
   if (!options_.label_selector.empty()) {
     request.query.emplace_back("labelSelector", options_.label_selector);

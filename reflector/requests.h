@@ -41,10 +41,12 @@ class Requests {
   Request Watch(std::string_view version, Form form = Form::kJson);
   // A watch that begins with the whole collection as ADDED events.
   Request WatchList(Form form = Form::kJson);
-  // One object. With a selector it is a list of at most one, so that the server decides whether it
-  // still belongs.
+  // One object by itself; needs the right to get.
   Request ForObject(const ObjectKey& key, Form form = Form::kJson) const;
-  bool ForObjectIsList() const;
+  // The same as a list of at most one, which needs the right to list, and by which the server
+  // decides whether the object still belongs to a collection with a selector.
+  Request ListOfOne(const ObjectKey& key, Form form = Form::kJson) const;
+  bool HasSelector() const;
   // The namespace whose UID names the cluster.
   Request KubeSystem() const;
 

@@ -60,6 +60,28 @@ TEST_F(ApiClientTest, CreatesInTheObjectsNamespaceAndFillsInTheKind) {
   EXPECT_EQ(body["apiVersion"], "v1");
 }
 
+TEST_F(ApiClientTest, WhatHasNoNameInTheAnswerGetsTheOneThatWasSent) {
+  FakeTransport transport([](const Request& request) -> Result<Response> {
+    return request.path.ends_with("/eviction")
+               ? FakeTransport::Json200(
+                     R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"})")
+               : FakeTransport::Json200(
+                     R"({"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1",)"
+                     R"("metadata":{"creationTimestamp":null},"status":{"allowed":true}})");
+  });
+  ApiClient client(transport);
+  const Json eviction = {{"metadata", {{"namespace", "x"}, {"name", "a"}}}};
+  const auto evicted = client.Create(kPods, eviction, {.subresource = "eviction"});
+  ASSERT_TRUE(evicted) << evicted.error().ToString();
+  EXPECT_EQ((*evicted)->name(), "a");
+  EXPECT_EQ((*evicted)->ToMutable()["status"], "Success");
+  const Resource reviews{"authorization.k8s.io", "v1", "subjectaccessreviews",
+                         "SubjectAccessReview", false};
+  const auto review = client.Create(reviews, {{"metadata", Json::object()}});
+  ASSERT_TRUE(review) << review.error().ToString();
+  EXPECT_EQ((*review)->ToMutable()["status"]["allowed"], true);
+}
+
 TEST_F(ApiClientTest, UpdatesAndUpdatesStatus) {
   const Json pod = {{"metadata", {{"namespace", "x"}, {"name", "a"}, {"resourceVersion", "5"}}}};
   ASSERT_TRUE(client_.Update(kPods, pod));

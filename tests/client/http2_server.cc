@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -49,7 +49,7 @@ struct Http2Connection {
     const std::string& body = self->server->body_;
     size_t& at = self->sent[stream];
     const size_t n = std::min(size, body.size() - at);
-    std::memcpy(out, body.data() + at, n);
+    std::copy_n(body.data() + at, n, out);
     at += n;
     if (at == body.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
     return static_cast<ssize_t>(n);

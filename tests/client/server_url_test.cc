@@ -38,7 +38,8 @@ TEST(ServerUrl, PlainHttpGoesToLoopbackOnly) {
 
 TEST(ServerUrl, EscapesWhatWouldChangeTheRequest) {
   EXPECT_EQ(EscapePath("/api/v1/pods/a:b"), "/api/v1/pods/a:b");
-  EXPECT_EQ(EscapePath("/a?b#c%2f\n"), "/a%3Fb%23c%252f%0A");
+  EXPECT_EQ(EscapePath("/a?b#c\n"), "/a%3Fb%23c%0A");
+  EXPECT_EQ(EscapePath("/api/v1/pods/a%20b"), "/api/v1/pods/a%20b");
   EXPECT_EQ(EncodeQuery({{"labelSelector", "a in (b,c)"}, {"x", "1&y=2"}}),
             "labelSelector=a%20in%20%28b%2Cc%29&x=1%26y%3D2");
 }

@@ -122,6 +122,15 @@ TEST(ErrorFromResponse, ReadsAStatusInProtobufAsItsJson) {
   EXPECT_EQ(same.status_json, json);
 }
 
+TEST(ErrorFromResponse, CutsALongMessageBetweenCharacters) {
+  const std::string text = std::string(2047, 'x') + "\u00e4\u00e4";
+  const Error status =
+      ErrorFromResponse(500, {}, R"({"kind":"Status","message":")" + text + R"("})");
+  EXPECT_EQ(status.message, std::string(2047, 'x') + " (HTTP 500)");
+  const Error body = ErrorFromResponse(500, {}, std::string(199, 'x') + "\u00e4");
+  EXPECT_EQ(body.message, "HTTP 500: " + std::string(199, 'x'));
+}
+
 TEST(ErrorFromResponse, OfProtobufThatIsNoStatusOnlyTheCodeIsKnown) {
   for (const std::string& rest : {std::string(), std::string("\xff\xff"),
                                   Field(1, Field(1, "v1") + Field(2, "Pod")) + Field(2, "")}) {

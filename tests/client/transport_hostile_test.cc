@@ -238,7 +238,7 @@ TEST_F(HostileTest, AConnectionLostInMidBodyIsUnavailable) {
 TEST_F(HostileTest, HugeHeadersAreRefused) {
   server_.http().Get("/headers", [](const httplib::Request&, httplib::Response& response) {
     for (int i = 0; i < 100; ++i) {
-      response.set_header("X-" + std::to_string(i), std::string(8000, 'h').c_str());
+      response.set_header("X-" + std::to_string(i), std::string(8000, 'h'));
     }
   });
   Start();

@@ -5,10 +5,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <thread>
 
+#include "schema/resource.h"
 #include "tests/client/test_server.h"
 #include "tests/client/test_util.h"
 
@@ -325,6 +327,48 @@ TEST_F(TransportTest, TheBasePathComesFirst) {
   config.server += "/k8s/clusters/c-1/";
   ASSERT_TRUE(Connect(config)->Do(Get("/api/v1/pods"), {}));
   EXPECT_EQ(seen().at(0).target, "/k8s/clusters/c-1/api/v1/pods");
+}
+
+// Roles may be called anything but for '/' and '%'.
+TEST_F(TransportTest, ANameIsEscapedOnce) {
+  Serve(200, "{}");
+  const Resource roles{"rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false};
+  ASSERT_TRUE(Connect(server_.Config())->Do(Get(roles.Path("", "alice@corp.com: a b?")), {}));
+  EXPECT_EQ(seen().at(0).target,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/alice%40corp.com:%20a%20b%3F");
+}
+
+// A SOCKS proxy that only notes how it is asked for the server: 1 an address, 3 a name.
+TEST_F(TransportTest, ASocksProxyLooksUpTheName) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::string asked;
+  std::jthread proxy([&] {
+    const int connection = accept(listener, nullptr, nullptr);
+    char block[256];
+    if (read(connection, block, sizeof(block)) > 0) {
+      constexpr std::string_view kNoPassword("\x05\x00", 2);
+      if (write(connection, kNoPassword.data(), kNoPassword.size()) > 0) {
+        const ssize_t n = read(connection, block, sizeof(block));
+        if (n > 0) asked.assign(block, static_cast<size_t>(n));
+      }
+    }
+    close(connection);
+  });
+  ClientConfig config = ForUrl("https://host.invalid");
+  config.proxy_url = "socks5://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  EXPECT_FALSE(Connect(config)->Do(Get("/x"), {}));
+  proxy.join();
+  close(listener);
+  ASSERT_GT(asked.size(), 4U);
+  EXPECT_EQ(asked[3], 3);
+  EXPECT_THAT(asked, HasSubstr("host.invalid"));
 }
 
 TEST_F(TransportTest, GoesThroughTheProxyThatWasNamed) {

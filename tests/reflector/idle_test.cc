@@ -1,12 +1,12 @@
 // What many collections cost while nothing happens: one network thread for all, and next to no CPU.
 // The server is a process of its own, so that everything measured here is the client's.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>

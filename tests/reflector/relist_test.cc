@@ -42,6 +42,19 @@ TEST_F(RelistTest, FetchesOnlyWhatDiffers) {
   EXPECT_EQ(status.objects, 1U);
 }
 
+// Roles of informers are often list and watch alone.
+TEST_F(RelistTest, ListsWhatDiffersOneByOneWhereItMayNotGet) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Status(403, "Forbidden"));
+  server.Push(Answer::Json(PodListJson("20", {now_[2]})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "F x/c", "W 20"));
+  EXPECT_EQ(target.Count("Item x/c@15"), 1U);
+  EXPECT_EQ(target.objects.size(), 3U);
+}
+
 TEST_F(RelistTest, ComparesByJsonMetadataWhereTheServerHasNoProtobuf) {
   Stored();
   server.Push(Answer::Json(MetadataListJson("20", now_)));

@@ -5,6 +5,9 @@
 namespace larder {
 namespace {
 
+// A watch ends when the time is over that was asked for.
+constexpr std::chrono::minutes kWatch{10};
+
 class ScriptedStream final : public BodyStream {
  public:
   ScriptedStream(Answer answer, InstantClock* clock) : answer_(std::move(answer)), clock_(clock) {}
@@ -89,12 +92,14 @@ Answer Answer::Protobuf(std::string body) {
 Answer Answer::Watch(const std::vector<std::string>& lines) {
   Answer answer;
   for (const std::string& line : lines) answer.pieces.push_back(line + "\n");
+  answer.lasts = kWatch;
   return answer;
 }
 
 Answer Answer::ProtobufWatch(const std::vector<std::string>& frames) {
   Answer answer;
   answer.pieces = frames;
+  answer.lasts = kWatch;
   answer.headers["content-type"] = "application/vnd.kubernetes.protobuf;stream=watch";
   return answer;
 }

@@ -47,7 +47,7 @@ Result<std::vector<std::string>> Lines(const std::vector<std::string>& pieces, s
       lines.emplace_back(*line);
     }
   }
-  if (splitter.InLine()) lines.push_back("(unfinished)");
+  if (splitter.InLine()) lines.emplace_back("(unfinished)");
   return lines;
 }
 
@@ -62,7 +62,7 @@ Result<std::vector<std::string>> Frames(const std::vector<std::string>& pieces, 
       frames.emplace_back(*frame);
     }
   }
-  if (splitter.InFrame()) frames.push_back("(unfinished)");
+  if (splitter.InFrame()) frames.emplace_back("(unfinished)");
   return frames;
 }
 

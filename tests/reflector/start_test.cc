@@ -135,6 +135,16 @@ TEST_F(WitnessTest, AsItIsStoredIsFine) {
   EXPECT_THAT(server.Requests(), ElementsAre("C", "V x/a", "W 20"));
 }
 
+// Anybody who may create a role can choose its name.
+TEST_F(WitnessTest, ItsNameIsEscapedInTheSelector) {
+  StoredAt("20");
+  target.position.witness = {{"x", "cn=admins,ou=\\"}, "10", false};
+  server.Push(Answer::Json(MetadataListJson("30", {})));
+  Run();
+  EXPECT_EQ(QueryValue(server.FullRequests().back(), "fieldSelector"),
+            R"(metadata.name=cn\=admins\,ou\=\\)");
+}
+
 TEST_F(WitnessTest, GoneAsItIsStoredIsFine) {
   Stored(true, {});
   server.Push(Answer::Watch({BookmarkLine("35")}));

@@ -7,6 +7,7 @@ namespace larder {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -123,11 +124,65 @@ TEST_F(WatchTest, WatchesAgainAfterARefusedConnectionAndNeverRelists) {
 
 TEST_F(WatchTest, WatchesAgainAfterAnErrorEventOrABrokenStream) {
   StoredAt("10");
+  server.Always("V x/a", Answer::Json(PodListJson("11", {{.name = "a", .version = "11"}})));
   server.Push(Answer::Watch({ErrorLine(500, "InternalError")}));
   server.Push(Answer::Watch({EventLine("ADDED", {.name = "a", .version = "11"})}).ThenBreak());
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10", "W 11"));
+}
+
+// What answers after a watch has ended before its time may be another server.
+class ReconnectTest : public ReflectorTest {
+ protected:
+  // Started, and the watch has ended like this.
+  void Began(Answer watch) {
+    target.position.resource_version = "10";
+    target.position.cluster_uid = "cluster";
+    server.Push(Answer::Json(NamespaceJson("cluster")));
+    server.Push(Answer::Json(PodListJson("10", {})));
+    server.Push(std::move(watch));
+  }
+  const std::string added_ = EventLine("ADDED", {.name = "a", .version = "11"});
+};
+
+TEST_F(ReconnectTest, AnotherClusterIsNoticedAfterABrokenStream) {
+  Began(Answer::Watch({added_}).ThenBreak());
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C"));
+}
+
+TEST_F(ReconnectTest, AnotherClusterIsNoticedAfterAStreamThatEndedBeforeItsTime) {
+  Began(Answer::Watch({added_}).Lasting(seconds(60)));
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+}
+
+TEST_F(ReconnectTest, AnotherClusterIsNoticedBeforeARelist) {
+  Began(Answer::Status(410, "Expired"));
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_EQ(target.Count("Begin"), 0U);
+}
+
+TEST_F(ReconnectTest, ARestoredServerIsNoticedAfterABrokenStream) {
+  Began(Answer::Watch({added_}).ThenBreak());
+  server.Push(Answer::Json(NamespaceJson("cluster")));
+  server.Push(Answer::Json(PodListJson("30", {})));  // and it never heard of x/a
+  server.Push(Answer::Watch({BookmarkLine("31")}));
+  server.Push(Answer::Json(PodListJson("32", {})));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "V x/a", "W 11", "L"));
+  EXPECT_EQ(target.Count("Begin rewound"), 1U);
+  EXPECT_THAT(target.objects, IsEmpty());
+}
+
+TEST_F(ReconnectTest, AWatchThatEndedInTimeIsOpenedAgainAtOnce) {
+  Began(Answer::Watch({added_}));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "W 11"));
 }
 
 TEST_F(WatchTest, HonoursRetryAfter) {
@@ -223,6 +278,14 @@ TEST_F(WatchTest, DistrustsABookmarkBehindTheCursor) {
   Run();
   EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "V", "W 10"));
   EXPECT_EQ(target.Count("Bookmark"), 0U);
+}
+
+TEST_F(WatchTest, PausesWhereEveryBookmarkIsBehindTheCursor) {
+  StoredAt("10");
+  for (int i = 0; i < 3; ++i) server.Push(Answer::Watch({BookmarkLine("9")}).ThenHang());
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10", "W 10"));
+  EXPECT_THAT(clock.Waits(), SizeIs(2));
 }
 
 TEST_F(WatchTest, HandsOldAndRepeatedVersionsOnWithoutMovingBack) {
