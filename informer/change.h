@@ -36,7 +36,7 @@ struct ObjectChange {
 // What somebody hears of a change who sees only objects for which `holds` is
 // true: one that comes to hold is added, one that ceases to is deleted, with
 // the last state in which it held. nullopt: nothing. Exact only when it sees
-// every change: apply it before changes are merged.
+// every change, before they are merged, or one from what he knew to what is there now.
 std::optional<ObjectChange> Narrow(const ObjectChange& change,
                                    const std::function<bool(const Object&)>& holds);
 

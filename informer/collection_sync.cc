@@ -177,11 +177,13 @@ Result<void> CollectionSync::CommitCursor(Cursor next) {
 }
 
 Result<void> CollectionSync::BeginList(std::string_view why) {
+  // What waits moves the cursor.
+  LARDER_RETURN_IF_ERROR(Flush());
   Cursor next = cursor();
   // A version proves nothing when the server was rewound. That must outlive this process: a list
   // that is cut off is begun again with another reason, but the rows may still be from the future.
-  compare_ =
-      why != "rewound" && !(next.state == SyncState::kRelisting && next.resource_version.empty());
+  // Rows of a first list that was cut off may be, too: without a cursor nobody could tell.
+  compare_ = why != "rewound" && !next.resource_version.empty();
   if (!compare_) next.resource_version.clear();
   first_list_ = !next.Complete();
   next.state = first_list_ ? SyncState::kListing : SyncState::kRelisting;
@@ -371,7 +373,9 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
   if (outcome) {
     // A list's versions are in no order: its cursor comes with EndList.
     if (!batch.resource_version.empty()) {
-      next.resource_version = batch.resource_version;
+      // An event that is late, or told twice, does not take it back.
+      const auto order = CompareResourceVersions(batch.resource_version, next.resource_version);
+      if (order.value_or(1) > 0) next.resource_version = batch.resource_version;
       next.updated_ms = WallMs(*options_.clock);
       for (const Delta& delta : batch.deltas) {
         if (delta.in_list || !delta.object) continue;

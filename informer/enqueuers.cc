@@ -25,6 +25,13 @@ void CallEnqueue(const EnqueueFunction& function, const std::string& name,
   }
 }
 
+void StageItem(WorkQueue& queue, const std::string& name, Transaction& transaction,
+               std::string_view item, int32_t priority, WorkQueue::Staged* staged) {
+  if (auto done = queue.Stage(transaction, item, priority, staged); !done) {
+    spdlog::error("enqueuer {}: not queued: {}", name, done.error().message);
+  }
+}
+
 }  // namespace
 
 Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions options,
@@ -64,11 +71,13 @@ Result<void> SharedInformer::EnqueueKept(Enqueuer& enqueuer) {
     if (rows.empty()) return {};
     WorkQueue::Staged staged;
     const auto enqueue = [&](std::string_view item, int32_t priority) {
-      enqueuer.queue->Stage(writer->transaction(), item, priority, &staged);
+      StageItem(*enqueuer.queue, enqueuer.options.name, writer->transaction(), item, priority,
+                &staged);
     };
     for (const PendingDeltas::Row& row : rows) {
-      CallEnqueue(enqueuer.function, enqueuer.options.name, row.change, enqueue);
-      if (row.then) CallEnqueue(enqueuer.function, enqueuer.options.name, *row.then, enqueue);
+      for (const ObjectChange& change : row.changes) {
+        CallEnqueue(enqueuer.function, enqueuer.options.name, change, enqueue);
+      }
     }
     LARDER_RETURN_IF_ERROR(kept.Acknowledge(*writer, rows));
     LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
@@ -88,7 +97,14 @@ Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
         enqueuer.function, enqueuer.options.name,
         {ChangeType::kAdded, nullptr, object, true, false}, [&](std::string_view item, int32_t) {
           auto added = enqueuer.queue->AddWithPriority(item, enqueuer.options.initial_priority);
-          if (!added) outcome = added;
+          if (added) return;
+          // An item that is refused must not keep the others out.
+          if (added.error().code != ErrorCode::kInvalidArgument) {
+            outcome = added;
+            return;
+          }
+          spdlog::error("enqueuer {}: not queued: {}", enqueuer.options.name,
+                        added.error().message);
         });
     return outcome.has_value();
   }));
@@ -133,9 +149,9 @@ void SharedInformer::RememberEnqueuers() {
 void SharedInformer::StageItems(Enqueuer& enqueuer, Indexer::Writer& writer,
                                 const ObjectChange& change) {
   const auto enqueue = [&](std::string_view item, int32_t priority) {
-    enqueuer.queue->Stage(writer.transaction(), item,
-                          change.in_initial_list ? enqueuer.options.initial_priority : priority,
-                          &enqueuer.staged);
+    StageItem(*enqueuer.queue, enqueuer.options.name, writer.transaction(), item,
+              change.in_initial_list ? enqueuer.options.initial_priority : priority,
+              &enqueuer.staged);
   };
   CallEnqueue(enqueuer.function, enqueuer.options.name, change, enqueue);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "base/error.h"
 #include "schema/object.h"
 
 namespace larder {
@@ -20,6 +21,15 @@ class EventHandler {
   // `inferred`: nobody saw the delete; it was gone at a relist, and `last_known` is the last state
   // stored.
   virtual void OnDelete(const ObjectPtr& last_known, bool inferred) = 0;
+
+  // For a handler that gathers what it hears (BatchingHandler): for how long it may. 0: it does
+  // not.
+  virtual std::chrono::nanoseconds MaxDelay() const { return {}; }
+  // Called on the same thread, within MaxDelay and a few hundred changes: returns when everything
+  // heard so far is dealt with. Only then is it acknowledged, and does the first list count as
+  // heard. An error: nothing is acknowledged, nothing more is told, and it is called again a second
+  // later.
+  virtual Result<void> Flush() { return {}; }
 };
 
 // For those who need one or two of the three.
@@ -56,9 +66,10 @@ struct HandlerOptions {
   std::string ns;
   // Only objects for which it holds; one that comes to hold is an OnAdd, one
   // that ceases to is an OnDelete, with the last state in which it held. It
-  // sees every change before any are merged, inside the change's commit: be
-  // quick, and do not call the informer. What it throws is logged and counted,
-  // and the object does not hold.
+  // sees every change before any are merged, inside the change's commit, and
+  // between two commits what was kept for a durable name: be quick, and do not
+  // call the informer. What it throws is logged and counted, and the object
+  // does not hold.
   std::function<bool(const Object&)> filter;
   // What may wait in memory for a slow handler; past it changes merge per key and wait on disk.
   size_t buffer_events = 1024;

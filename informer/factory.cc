@@ -7,6 +7,11 @@
 namespace larder {
 namespace {
 
+bool Refused(const ReflectorStatus& reflector) {
+  return reflector.error && (reflector.error->code == ErrorCode::kUnauthorized ||
+                             reflector.error->code == ErrorCode::kForbidden);
+}
+
 std::string Missing(const InformerStatus& status, bool started) {
   if (status.synced) return {};
   if (!started) return "not started";
@@ -236,9 +241,22 @@ std::vector<FactoryInformerStatus> SharedInformerFactory::Status() const {
     one.started = entry->informer->IsStarted();
     one.status = entry->informer->Status();
     one.missing = Missing(one.status, one.started);
+    one.refused = Refused(one.status.reflector);
     all.push_back(std::move(one));
   }
   return all;
+}
+
+Result<void> SharedInformerFactory::Ready() const {
+  std::string problems;
+  for (const FactoryInformerStatus& one : Status()) {
+    if (one.missing.empty() && !one.refused) continue;
+    problems +=
+        fmt::format("{}{}: {}", problems.empty() ? "" : "; ", one.collection,
+                    one.missing.empty() ? one.status.reflector.error->ToString() : one.missing);
+  }
+  if (problems.empty()) return {};
+  return MakeError(ErrorCode::kNotReady, "{}", problems);
 }
 
 }  // namespace larder

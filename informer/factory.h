@@ -54,6 +54,8 @@ struct FactoryInformerStatus {
   InformerStatus status;
   // What keeps it from being synced, in one line; empty when it is.
   std::string missing;
+  // The server says 401 or 403: it is tried again, but somebody has to grant something.
+  bool refused = false;
 };
 
 class SharedInformerFactory {
@@ -91,6 +93,9 @@ class SharedInformerFactory {
   std::vector<std::string> Shutdown();
 
   std::vector<FactoryInformerStatus> Status() const;
+  // What /readyz says: kNotReady names each collection that is not synced, or that the server
+  // refuses although it was synced once, and why. A server that is away makes nobody unready.
+  Result<void> Ready() const;
   const InformerContext& context() const { return context_; }
   const FactoryOptions& options() const { return options_; }
 

@@ -125,7 +125,7 @@ Result<void> CheckNamespace(const std::string& ns) {
 }  // namespace
 
 Result<nanoseconds> ParsePeriod(std::string_view text) {
-  const auto duration = ParseDuration(text);
+  auto duration = ParseDuration(text);
   if (duration && !text.starts_with('-') && !text.starts_with('+')) return duration;
   return MakeError(ErrorCode::kInvalidArgument, "\"{}\" is not a period; allowed: {}", text,
                    kDurationAllowed);

@@ -242,4 +242,25 @@ void InformerMetrics::Publish(const InformerStatus& status) {
   rep_->handlers = std::move(still);
 }
 
+std::shared_ptr<void> PublishBatching(prometheus::Registry* registry, const std::string& handler,
+                                      std::function<BatchingStats()> stats) {
+  struct Published {
+    Published(prometheus::Registry* to, const std::string& name)
+        : family(to, {{"handler", name}}),
+          duplicates(family.Counter("larder_handler_duplicates_total",
+                                    "Events that were dropped because they were heard before")),
+          failures(family.Counter("larder_handler_batch_failures_total",
+                                  "Batches that the handler's function did not take")) {}
+    Family family;
+    Following duplicates;
+    Following failures;
+  };
+  const auto published = std::make_shared<Published>(registry, handler);
+  return PublishRegularly(registry, [published, stats = std::move(stats)] {
+    const BatchingStats now = stats();
+    published->duplicates.MoveTo(now.duplicates);
+    published->failures.MoveTo(now.failed_batches);
+  });
+}
+
 }  // namespace larder

@@ -6,6 +6,7 @@
 // of the registry with the object.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,5 +40,13 @@ class InformerMetrics {
 // what it returns is dropped; a call that is under way then has ended.
 std::shared_ptr<void> PublishRegularly(prometheus::Registry* registry,
                                        std::function<void()> publish);
+
+struct BatchingStats {
+  uint64_t duplicates = 0;
+  uint64_t failed_batches = 0;
+};
+// Publishes a BatchingHandler's counts until what it returns is dropped.
+std::shared_ptr<void> PublishBatching(prometheus::Registry* registry, const std::string& handler,
+                                      std::function<BatchingStats()> stats);
 
 }  // namespace larder

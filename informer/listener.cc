@@ -27,7 +27,8 @@ Listener::Listener(Indexer* indexer, DurableNames* names, std::shared_ptr<EventH
       options_(std::move(options)),
       name_(std::move(name)),
       clock_(clock),
-      rows_(indexer, name_) {}
+      rows_(indexer, name_),
+      max_delay_(handler_->MaxDelay()) {}
 
 Listener::~Listener() { Stop(); }
 
@@ -66,14 +67,15 @@ bool Listener::Stop(Clock::Steady deadline) {
     MutexLock lock(mutex_);
     stopping_ = true;
     // Outside of the handler it is our own code, which ends by itself.
-    while (!ended_ && (!delivering_ || clock_->Now() < deadline)) {
-      clock_->WaitUntil(mutex_, wake_, delivering_ ? deadline : Clock::Steady::max(), {});
+    while (!ended_ && (!busy_ || clock_->Now() < deadline)) {
+      clock_->WaitUntil(mutex_, wake_, busy_ ? deadline : Clock::Steady::max(), {});
     }
     if (!ended_) {
       spdlog::error(
           "{}: handler {} has not returned from {}: its thread is left behind, and ends when it "
           "does",
-          indexer_->collection().spec.ToString(), name_, delivering_->current()->key().ToString());
+          indexer_->collection().spec.ToString(), name_,
+          delivering_ ? delivering_->current()->key().ToString() : "its flush");
       left_behind_ = shared_from_this();
       thread_.detach();
       return false;
@@ -106,6 +108,22 @@ std::optional<ObjectChange> Listener::NarrowToFilter(const ObjectChange& change)
   if (!options_.ns.empty() && change.current()->ns() != options_.ns) return std::nullopt;
   if (!options_.filter) return change;
   return Narrow(change, [this](const Object& object) { return Holds(object); });
+}
+
+void Listener::NarrowToFilter(PendingDeltas::Row& row) {
+  std::vector<ObjectChange> seen;
+  for (const ObjectChange& change : row.changes) {
+    std::optional<ObjectChange> one = NarrowToFilter(change);
+    row.narrowed = row.narrowed || !one || one->type != change.type;
+    if (one) seen.push_back(*std::move(one));
+  }
+  // An add that it may have heard of, and that holds no more.
+  if (seen.empty() && row.told) {
+    const auto gone =
+        NarrowToFilter(ObjectChange{ChangeType::kDeleted, row.told, nullptr, false, false});
+    if (gone) seen.push_back(*gone);
+  }
+  row.changes = std::move(seen);
 }
 
 bool Listener::HasRoom() const {

@@ -3,6 +3,8 @@
 // Numbered, because the order of things matters here:
 //  1. Stage() is called for each change under the collection's write lock, before the commit;
 //     Publish() after it. A filter narrows the change first, so that what is merged later is exact.
+//     Rows are narrowed once more when they are read: those kept while nobody of the name was there
+//     have met no filter.
 //  2. While the buffer has room and nothing waits on disk, a change goes through memory. A durable
 //     handler's change is written as a row too, in the change's own commit, and the row is removed
 //     once the handler has returned.
@@ -21,7 +23,9 @@
 //     is over: until then a durable name is not known, and a restart begins the stream again.
 //     So a handler that blocks stalls nobody: its buffer is bounded, and its rows are bounded by
 //     the number of objects that it knows or that are stored.
-//  7. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
+//  7. A handler that gathers (EventHandler::MaxDelay) has dealt with a change when its Flush has
+//     returned, not before: every acknowledgement comes after one, and so do the rows on disk.
+//  8. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
 //     its thread behind: detached, with the listener in its hands, and without a further look at
 //     the indexer, the store or the clock, which may be gone by then. It ends with the handler's
 //     call.
@@ -83,6 +87,11 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // its thread was left behind.
   bool Stop(Clock::Steady deadline = Clock::Steady::max());
   void RequestStop() { thread_.request_stop(); }
+  // Does its thread do nothing more? Stop() returns at once then.
+  bool HasEnded() const {
+    MutexLock lock(mutex_);
+    return ended_;
+  }
   bool OnOwnThread() const { return thread_.get_id() == std::this_thread::get_id(); }
   // After Stop: removes what is on disk of it; a durable name is known no more.
   Result<void> Forget();
@@ -112,7 +121,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   bool Wait(const std::stop_token& stop);
   Result<std::optional<std::vector<PendingDeltas::Row>>> ReadRows(const ObjectKey& after);
   // False, as of Deliver: leave everything alone.
-  bool DeliverBuffered(const std::stop_token& stop);
+  Result<bool> DeliverBuffered(const std::stop_token& stop);
   Result<bool> DeliverRows(const std::stop_token& stop);
   Result<bool> DeliverOnce(const std::stop_token& stop);
   Result<bool> AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows);
@@ -125,10 +134,16 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // False: the thread was left behind while the handler ran.
   bool Deliver(const ObjectChange& change);
   void Call(const ObjectChange& change);
+  // Waits until the handler has dealt with what it heard, for as long as no stop is requested.
+  // False, as of Deliver. The handler's error: it has not.
+  Result<bool> Flush(const std::stop_token& stop);
+  Result<void> CallFlush();
+  bool MayGather();
   Result<void> AcknowledgeDelivered();
   Result<void> CommitAcknowledged(Indexer::Writer& writer);
   Result<void> RememberName();
   std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
+  void NarrowToFilter(PendingDeltas::Row& row);
   bool Holds(const Object& object);
   void SetError(const Result<void>& outcome);
   Clock::Steady NextResync() const;
@@ -160,7 +175,8 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   bool list_complete_ LARDER_GUARDED_BY(mutex_) = false;  // told while the first stream was read
   Clock::Steady resync_at_ LARDER_GUARDED_BY(mutex_) = Clock::Steady::max();
   ListenerStats stats_ LARDER_GUARDED_BY(mutex_);
-  // What the handler is busy with.
+  bool busy_ LARDER_GUARDED_BY(mutex_) = false;  // the handler is being called
+  // With this; null: with Flush.
   const ObjectChange* delivering_ LARDER_GUARDED_BY(mutex_) = nullptr;
   bool stopping_ LARDER_GUARDED_BY(mutex_) = false;  // Stop() waits
   bool ended_ LARDER_GUARDED_BY(mutex_) = false;     // the thread does nothing more
@@ -170,6 +186,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // The thread's, once it runs.
   bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered
   std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge
+  const std::chrono::nanoseconds max_delay_;               // the handler's
+  size_t unflushed_ = 0;                                   // changes that it gathers
+  Clock::Steady flush_at_{};                               // when there are any
   std::jthread thread_;                                    // last
 };
 

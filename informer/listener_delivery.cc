@@ -13,6 +13,9 @@ constexpr size_t kRowsPerRead = 256;
 constexpr size_t kAcknowledgeEvery = 256;
 // Objects read at a time while nobody can commit: a millisecond or so.
 constexpr size_t kStreamPiece = 128;
+// Before it is tried again. Damage waits for a repair, and says so in the store's Health().
+constexpr std::chrono::seconds kPause{1};
+constexpr std::chrono::seconds kPauseAfterDamage{30};
 
 }  // namespace
 
@@ -22,9 +25,10 @@ bool Listener::Wait(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (!buffer_.empty() || rows_waiting_) return true;
     if (stream_ != Stream::kNone && !stream_idle_) return true;
-    if (clock_->Now() >= resync_at_ || !delivered_.empty()) return true;
+    const Clock::Steady due = unflushed_ > 0 ? std::min(resync_at_, flush_at_) : resync_at_;
+    if (clock_->Now() >= due || (unflushed_ == 0 && !delivered_.empty())) return true;
     if (synced_ && note_due_) return true;  // it could not be written yet
-    clock_->WaitUntil(mutex_, wake_, resync_at_, stop);
+    clock_->WaitUntil(mutex_, wake_, due, stop);
   }
   return false;
 }
@@ -45,21 +49,34 @@ void Listener::Work(const std::stop_token& stop) {
     SetError(outcome ? Result<void>() : tl::unexpected(outcome.error()));
     if (!outcome) {
       spdlog::error("handler {}: {}; trying again", name_, outcome.error().ToString());
-      clock_->SleepFor(std::chrono::seconds(1), stop);
+      const bool damage = outcome.error().code == ErrorCode::kCorruption;
+      clock_->SleepFor(damage ? kPauseAfterDamage : kPause, stop);
     }
   }
-  SetError(AcknowledgeDelivered());
+  const Result<bool> flushed = Flush(stop);
+  if (flushed && !*flushed) return;
+  SetError(flushed ? AcknowledgeDelivered() : tl::unexpected(flushed.error()));
 }
 
 // False: left behind.
 Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
   BeginResyncWhenDue();
   LARDER_RETURN_IF_ERROR(ReadStream());
-  if (!DeliverBuffered(stop)) return false;
+  LARDER_ASSIGN_OR_RETURN(const bool delivered, DeliverBuffered(stop));
+  if (!delivered) return false;
   if (synced_) LARDER_RETURN_IF_ERROR(RememberName());
+  if (MayGather()) return true;
+  LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
+  if (!flushed) return false;
   LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
   if (stop.stop_requested()) return true;
   return DeliverRows(stop);
+}
+
+// Rows wait for the acknowledgement of what went through memory: they hold it, too.
+bool Listener::MayGather() {
+  MutexLock lock(mutex_);
+  return unflushed_ > 0 && !rows_waiting_ && clock_->Now() < flush_at_;
 }
 
 void Listener::SetError(const Result<void>& outcome) {
@@ -144,7 +161,7 @@ void Listener::EndStream() {
   if (first && list_complete_) PushListEnd();
 }
 
-bool Listener::DeliverBuffered(const std::stop_token& stop) {
+Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
   for (size_t delivered = 0; !stop.stop_requested(); ++delivered) {
     Pending next;
     {
@@ -157,6 +174,8 @@ bool Listener::DeliverBuffered(const std::stop_token& stop) {
       next = buffer_.front();
     }
     if (next.list_end) {
+      LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
+      if (!flushed) return false;
       static_cast<void>(RememberName());  // where it fails, DeliverOnce tries again
       synced_.store(true);
     } else if (!Deliver(next.change)) {
@@ -171,7 +190,11 @@ bool Listener::DeliverBuffered(const std::stop_token& stop) {
     }
     if (next.generation != 0)
       delivered_.emplace_back(next.change.current()->key(), next.generation);
-    if (delivered_.size() >= kAcknowledgeEvery) SetError(AcknowledgeDelivered());
+    if (std::max(delivered_.size(), unflushed_) >= kAcknowledgeEvery) {
+      LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
+      if (!flushed) return false;
+      SetError(AcknowledgeDelivered());
+    }
   }
   return true;
 }
@@ -213,7 +236,7 @@ bool Listener::OnlyListEndIsBuffered() const {
 
 // nullopt: what is in memory comes first.
 Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const ObjectKey& after) {
-  Indexer::View view;
+  std::optional<Indexer::View> view;
   {
     // No commit is under way now: one that began to spill has put the changes before that into the
     // buffer, and those after it go to disk only.
@@ -224,8 +247,11 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
     }
     view = rows_.BeginRead(*writer);
   }
-  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(view, after, kRowsPerRead));
+  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(*view, after, kRowsPerRead));
+  // Let go of before the commit: a store that is to be opened again waits for all who read from it.
+  view.reset();
   const auto writer = indexer_->BeginWrite();
+  for (PendingDeltas::Row& row : rows) NarrowToFilter(row);
   LARDER_ASSIGN_OR_RETURN(const bool marked, rows_.HandOut(*writer, &rows));
   // On the disk before the handler is told: what a power loss takes back would leave it believing
   // in an object whose delete it does not hear of. One sync for so many rows.
@@ -247,10 +273,13 @@ Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
     std::vector<PendingDeltas::Row>& rows = *read;
     size_t done = 0;
     for (; done < rows.size() && !stop.stop_requested(); ++done) {
-      if (!Deliver(rows[done].change)) return false;
-      if (rows[done].then && !Deliver(*rows[done].then)) return false;
+      for (const ObjectChange& change : rows[done].changes) {
+        if (!Deliver(change)) return false;
+      }
     }
     rows.resize(done);
+    LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
+    if (!flushed) return false;
     LARDER_ASSIGN_OR_RETURN(const bool drained, AcknowledgeRows(rows));
     if (drained || stop.stop_requested()) return true;
     // Past the last key: begin again at the first.
@@ -280,6 +309,7 @@ Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& ro
 bool Listener::Deliver(const ObjectChange& change) {
   {
     MutexLock lock(mutex_);
+    busy_ = true;
     delivering_ = &change;
     if (stopping_) wake_.notify_all();
   }
@@ -296,8 +326,45 @@ bool Listener::Deliver(const ObjectChange& change) {
   MutexLock lock(mutex_);
   ++stats_.delivered;
   if (threw) ++stats_.exceptions;
+  busy_ = false;
   delivering_ = nullptr;
-  return !left_behind_;
+  if (left_behind_) return false;
+  if (max_delay_.count() > 0 && unflushed_++ == 0) flush_at_ = clock_->Now() + max_delay_;
+  return true;
+}
+
+Result<bool> Listener::Flush(const std::stop_token& stop) {
+  while (unflushed_ > 0) {
+    {
+      MutexLock lock(mutex_);
+      busy_ = true;
+      if (stopping_) wake_.notify_all();
+    }
+    const Result<void> outcome = CallFlush();
+    {
+      MutexLock lock(mutex_);
+      busy_ = false;
+      if (left_behind_) return false;
+    }
+    SetError(outcome);
+    if (outcome) {
+      unflushed_ = 0;
+      break;
+    }
+    spdlog::error("handler {}: {}; trying again", name_, outcome.error().ToString());
+    if (!clock_->SleepFor(kPause, stop)) return tl::unexpected(outcome.error());
+  }
+  return true;
+}
+
+Result<void> Listener::CallFlush() {
+  try {
+    return handler_->Flush();
+  } catch (const std::exception& error) {
+    return MakeError(ErrorCode::kInternal, "its flush threw: {}", error.what());
+  } catch (...) {
+    return MakeError(ErrorCode::kInternal, "its flush threw");
+  }
 }
 
 void Listener::Call(const ObjectChange& change) {

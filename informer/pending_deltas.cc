@@ -3,6 +3,7 @@
 #include <flatbuffers/flatbuffers.h>
 
 #include <chrono>
+#include <utility>
 
 #include "schema/delta_generated.h"
 
@@ -16,17 +17,22 @@ struct Stored {
   bool inferred = false;
   std::string known;
   bool unheard = false;
+  std::string first;
 };
 
 std::string Encode(const Stored& row) {
-  flatbuffers::FlatBufferBuilder builder(row.known.size() + 128);
-  const auto known = row.known.empty()
-                         ? 0
-                         : builder.CreateVector(reinterpret_cast<const uint8_t*>(row.known.data()),
-                                                row.known.size());
+  flatbuffers::FlatBufferBuilder builder(row.known.size() + row.first.size() + 128);
+  using Bytes = flatbuffers::Offset<flatbuffers::Vector<uint8_t>>;
+  const auto bytes = [&](const std::string& state) {
+    return state.empty()
+               ? Bytes()
+               : builder.CreateVector(reinterpret_cast<const uint8_t*>(state.data()), state.size());
+  };
+  const Bytes known = bytes(row.known);
+  const Bytes first = bytes(row.first);
   fbs::FinishPendingDeltaBuffer(
       builder, fbs::CreatePendingDelta(builder, row.generation, row.kind, row.in_initial_list,
-                                       row.inferred, known, row.unheard));
+                                       row.inferred, known, row.unheard, first));
   return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
 }
 
@@ -36,25 +42,27 @@ Result<Stored> Decode(std::string_view bytes, const ObjectKey& key) {
     return MakeError(ErrorCode::kCorruption, "the pending change of {} is damaged", key.ToString());
   }
   const fbs::PendingDelta* delta = fbs::GetPendingDelta(bytes.data());
-  Stored row{delta->generation(), delta->kind(), delta->in_initial_list(), delta->inferred(), {},
-             delta->unheard()};
-  if (delta->known()) {
-    row.known.assign(reinterpret_cast<const char*>(delta->known()->data()), delta->known()->size());
-  }
+  Stored row;
+  row.generation = delta->generation();
+  row.kind = delta->kind();
+  row.in_initial_list = delta->in_initial_list();
+  row.inferred = delta->inferred();
+  row.unheard = delta->unheard();
+  const auto assign = [](std::string& state, const flatbuffers::Vector<uint8_t>* from) {
+    if (from) state.assign(reinterpret_cast<const char*>(from->data()), from->size());
+  };
+  assign(row.known, delta->known());
+  assign(row.first, delta->first());
   return row;
 }
 
-// From the state that the handler knows to the newest, over one more change.
+// From the state that the handler knows to the newest, over one more change. What is deleted may be
+// updated, and what is updated added: for a filter an object goes and comes while it stays.
 fbs::DeltaKind MergedKind(std::optional<fbs::DeltaKind> before, ChangeType change) {
-  switch (change) {
-    case ChangeType::kDeleted:
-      return fbs::DeltaKind_Deleted;
-    case ChangeType::kUpdated:
-      return before.value_or(fbs::DeltaKind_Updated);
-    case ChangeType::kAdded:
-      return before == fbs::DeltaKind_Deleted ? fbs::DeltaKind_Recreated : fbs::DeltaKind_Added;
-  }
-  return fbs::DeltaKind_Updated;
+  if (change == ChangeType::kDeleted) return fbs::DeltaKind_Deleted;
+  if (before == fbs::DeltaKind_Deleted) return fbs::DeltaKind_Recreated;
+  return before.value_or(change == ChangeType::kAdded ? fbs::DeltaKind_Added
+                                                      : fbs::DeltaKind_Updated);
 }
 
 }  // namespace
@@ -68,7 +76,8 @@ PendingDeltas::PendingDeltas(Indexer* indexer, std::string handler)
                                    std::chrono::microseconds(1))) {}
 
 Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
-                                                   const ObjectChange& change, bool only_on_disk) {
+                                                   const ObjectChange& change, bool only_on_disk,
+                                                   bool narrowed) {
   using enum RowMemory::Row;
   const ObjectKey key = change.current()->key();
   const RowMemory::Row standing = memory_.Find(key);
@@ -76,8 +85,10 @@ Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
   const bool update = only_on_disk && change.type == ChangeType::kUpdated;
   if (update && (standing == kUnread || standing == kUnheard)) return Merged::kIntoRow;
   std::optional<Stored> before;
-  // A delete needs nothing of a row but to know that it stands, and whether it is unheard.
-  const bool look = standing != kNone && !(deleted && standing != kUnknown);
+  // A delete needs nothing of a row but to know that it stands, and whether it is unheard; one that
+  // is to be narrowed also what the handler knew.
+  const bool enough = standing == kUnheard || (standing == kUnread && narrowed);
+  const bool look = standing != kNone && !(deleted && enough);
   if (look) {
     LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
     if (bytes) {
@@ -99,19 +110,35 @@ Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
   row.kind = MergedKind(before ? std::optional(before->kind) : std::nullopt, change.type);
   row.unheard = only_on_disk && row.kind == fbs::DeltaKind_Added && (!before || before->unheard);
   row.in_initial_list = change.in_initial_list;
-  row.inferred = change.inferred;
+  // Of a delete that an add follows it is still the delete's.
+  const bool recreated = before && row.kind == fbs::DeltaKind_Recreated;
+  row.inferred = recreated ? before->inferred : change.inferred;
   // Of an add that is told before this row is read, the row says what the handler knows by then.
   const bool told = update && before && before->kind == fbs::DeltaKind_Added && !before->unheard &&
                     IsOwn(before->generation);
+  // And of one that may have been told by an earlier process, the first change says what it told.
+  const bool may_be_told = !narrowed && before && before->kind == fbs::DeltaKind_Added &&
+                           !before->unheard && before->known.empty();
+  const ObjectPtr& stored = change.stored ? change.stored : change.old;
   // A delete reports the last known state; everything else starts from what the handler knew before
-  // the first change.
-  if (deleted || told || (!before && change.old)) {
-    LARDER_ASSIGN_OR_RETURN(
-        row.known, writer.EncodeOld(change.old, change.stored ? change.stored : change.old));
-  } else if (before) {
+  // the first change, and so does a delete that is to be narrowed.
+  if (deleted && !narrowed) {
+    if (before && !before->known.empty()) {
+      row.first = std::move(before->first.empty() ? before->known : before->first);
+    } else if (stored != change.old) {
+      LARDER_ASSIGN_OR_RETURN(row.first, writer.EncodeOld(stored, stored));
+    }
+  }
+  if (deleted || told || may_be_told || (!before && change.old)) {
+    LARDER_ASSIGN_OR_RETURN(row.known, writer.EncodeOld(change.old, stored));
+  } else if (before && !(narrowed && row.kind == fbs::DeltaKind_Added &&
+                         !IsOwn(before->generation))) {  // else this process has told nothing
     row.known = std::move(before->known);
+    row.first = std::move(before->first);
   }
   writer.PutDelta(handler_, key, Encode(row), row.known);
+  // Once more, for the dictionary of the other state that it holds.
+  if (!row.first.empty()) writer.PutDelta(handler_, key, Encode(row), row.first);
   memory_.Set(key, row.unheard ? kUnheard : only_on_disk ? kUnread : kUnknown);
   return before || standing == kUnread ? Merged::kIntoRow : Merged::kNewRow;
 }
@@ -122,58 +149,61 @@ Indexer::View PendingDeltas::BeginRead(const Indexer::Writer&) {
   return indexer_->TakeView();
 }
 
+Result<PendingDeltas::Row> PendingDeltas::ReadRow(const Indexer::View& view, const ObjectKey& key,
+                                                  std::string_view bytes) const {
+  LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(bytes, key));
+  const auto decode = [&](const std::string& state) -> Result<ObjectPtr> {
+    if (state.empty()) return ObjectPtr();
+    return indexer_->store()->Decode(indexer_->collection().id, key, state);
+  };
+  Row row;
+  row.key = key;
+  row.generation = stored.generation;
+  row.unheard = stored.unheard;
+  ObjectChange change;
+  change.in_initial_list = stored.in_initial_list;
+  change.inferred = stored.inferred;
+  LARDER_ASSIGN_OR_RETURN(change.old, decode(stored.known));
+  LARDER_ASSIGN_OR_RETURN(change.stored, decode(stored.first));
+  if (stored.kind == fbs::DeltaKind_Added && !IsOwn(stored.generation)) {
+    row.told = std::exchange(change.old, nullptr);
+  }
+  ObjectPtr now;
+  if (stored.kind != fbs::DeltaKind_Deleted) {
+    auto found = indexer_->GetByKey(key, view);
+    if (!found && found.error().code != ErrorCode::kNotFound) return tl::unexpected(found.error());
+    if (found) now = *std::move(found);
+    // Gone unseen: the filter held no more, so it left the row as it was.
+    row.narrowed = !now;
+  }
+  const bool recreated = stored.kind == fbs::DeltaKind_Recreated;
+  if (recreated || !now) {
+    change.type = ChangeType::kDeleted;
+    if (change.old) row.changes.push_back(std::move(change));
+    if (now) row.changes.push_back({ChangeType::kAdded, nullptr, now, false, false});
+  } else {
+    change.type = change.old ? ChangeType::kUpdated : ChangeType::kAdded;
+    change.object = std::move(now);
+    row.changes.push_back(std::move(change));
+  }
+  return row;
+}
+
 Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const Indexer::View& view,
                                                             const ObjectKey& after,
                                                             size_t limit) const {
-  Store* const store = indexer_->store();
-  const CollectionId collection = indexer_->collection().id;
   std::vector<Row> rows;
   Result<void> outcome;
-  const auto visit = [&](const ObjectKey& key, std::string_view bytes) -> Result<void> {
-    LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(bytes, key));
-    Row row;
-    row.key = key;
-    row.generation = stored.generation;
-    row.unheard = stored.unheard;
-    row.change.in_initial_list = stored.in_initial_list;
-    row.change.inferred = stored.inferred;
-    if (!stored.known.empty()) {
-      LARDER_ASSIGN_OR_RETURN(row.change.old, store->Decode(collection, key, stored.known));
-    }
-    ObjectPtr now;
-    if (stored.kind != fbs::DeltaKind_Deleted) {
-      LARDER_ASSIGN_OR_RETURN(now, indexer_->GetByKey(key, view));
-    }
-    switch (stored.kind) {
-      case fbs::DeltaKind_Added:
-        row.change.type = ChangeType::kAdded;
-        if (row.change.old && IsOwn(stored.generation)) {
-          row.change.type = ChangeType::kUpdated;
-        } else {
-          row.change.old = nullptr;
-        }
-        break;
-      case fbs::DeltaKind_Updated:
-        row.change.type = ChangeType::kUpdated;
-        break;
-      case fbs::DeltaKind_Deleted:
-        row.change.type = ChangeType::kDeleted;
-        break;
-      case fbs::DeltaKind_Recreated:
-        row.change.type = ChangeType::kDeleted;
-        row.then = ObjectChange{ChangeType::kAdded, nullptr, now, false, false};
-        now = nullptr;
-        break;
-    }
-    row.change.object = std::move(now);
-    rows.push_back(std::move(row));
-    return {};
-  };
-  LARDER_RETURN_IF_ERROR(store->ScanDeltas(
-      collection, handler_, after,
+  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanDeltas(
+      indexer_->collection().id, handler_, after,
       [&](const ObjectKey& key, std::string_view bytes) {
-        outcome = visit(key, bytes);
-        return outcome.has_value() && rows.size() < limit;
+        auto row = ReadRow(view, key, bytes);
+        if (!row) {
+          outcome = tl::unexpected(row.error());
+          return false;
+        }
+        rows.push_back(*std::move(row));
+        return rows.size() < limit;
       },
       view.snapshot));
   if (!outcome) return tl::unexpected(outcome.error());
@@ -184,12 +214,17 @@ Result<bool> PendingDeltas::HandOut(Indexer::Writer& writer, std::vector<Row>* r
   std::vector<Row> standing;
   bool marked = false;
   for (Row& row : *rows) {
-    if (row.unheard) {
+    if (!row.changes.empty() && (row.unheard || row.narrowed)) {
       LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, row.key));
       if (!bytes) continue;
       LARDER_ASSIGN_OR_RETURN(Stored stored, Decode(*bytes, row.key));
       if (stored.generation != row.generation) continue;  // it is read again
       stored.unheard = false;
+      if (row.narrowed) {
+        const bool added = row.changes.front().type == ChangeType::kAdded;
+        stored.kind = added ? fbs::DeltaKind_Added : fbs::DeltaKind_Deleted;
+        if (added) stored.known = stored.first = {};
+      }
       writer.PutDelta(handler_, row.key, Encode(stored), stored.known);
       marked = true;
     }

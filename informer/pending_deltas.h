@@ -18,9 +18,15 @@
 // it has not heard is stored in the row, because a later process cannot know what an earlier one
 // told.
 //
-// The reverse: an add that this process has told, or will tell before it reads the row (it is in
-// memory, or was read), and then an update. To a later process the row is an add, because it cannot
-// know either. To this one it is an update, from the state that the handler knows.
+// What comes while no handler of the name is there is kept as it is, because its filter is not
+// known either. It is narrowed when it is read: a row begins with the state that the handler knew,
+// and ends with the one now, and those two decide. What narrowing makes of a row is stored before
+// the handler is told, so that what comes later is merged into what it was told.
+//
+// The reverse of an add that is not heard: an add that this process has told, or will tell before
+// it reads the row (it is in memory, or was read), and then an update. To a later process the row
+// is an add, because it cannot know either. To this one it is an update, from the state that the
+// handler knows.
 #pragma once
 
 #include <cstdint>
@@ -44,14 +50,19 @@ class PendingDeltas {
   // Merges `change` into the key's row, in `writer`'s transaction.
   // `only_on_disk`: the change is heard of through Read alone. Otherwise last_generation() is that
   // of its row, to be acknowledged by.
-  Result<Merged> Merge(Indexer::Writer& writer, const ObjectChange& change, bool only_on_disk);
+  // `narrowed`: the handler's filter has seen the change.
+  Result<Merged> Merge(Indexer::Writer& writer, const ObjectChange& change, bool only_on_disk,
+                       bool narrowed = true);
 
   struct Row {
     ObjectKey key;
     uint64_t generation = 0;
-    ObjectChange change;               // as the handler must hear it
-    std::optional<ObjectChange> then;  // a second one: deleted, then added again
-    bool unheard = false;              // see HandOut
+    // As the handler must hear them: one, or two, deleted and then added again. None: what was
+    // narrowed left nothing.
+    std::vector<ObjectChange> changes;
+    ObjectPtr told;         // of an add that an earlier process may have told: the state then
+    bool unheard = false;   // see HandOut
+    bool narrowed = false;  // other changes than were read
   };
   // The moment to read at. From here on a change of any row of it is a new row.
   Indexer::View BeginRead(const Indexer::Writer& write_lock);
@@ -59,8 +70,8 @@ class PendingDeltas {
   Result<std::vector<Row>> Read(const Indexer::View& view, const ObjectKey& after,
                                 size_t limit) const;
   // From here on the handler may have heard of these rows: to be committed before it is told of the
-  // first. Drops those that changed since they were read, or went. False: there is nothing to
-  // commit.
+  // first. Writes down what narrowing made of them. Drops those that changed since they were read,
+  // or went. False: there is nothing to commit.
   Result<bool> HandOut(Indexer::Writer& writer, std::vector<Row>* rows) const;
   // Removes the rows that did not change since they were read; returns how
   // many.
@@ -79,6 +90,8 @@ class PendingDeltas {
   Result<void> Clear();
 
  private:
+  Result<Row> ReadRow(const Indexer::View& view, const ObjectKey& key,
+                      std::string_view bytes) const;
   // Is a row of this generation of this object's own making?
   bool IsOwn(uint64_t generation) const { return generation > first_ && generation <= generation_; }
 

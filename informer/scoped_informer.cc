@@ -1,36 +1,75 @@
 #include "informer/scoped_informer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
 #include <iterator>
 #include <set>
 
 #include "schema/key_order.h"
 
 namespace larder {
-namespace {
 
 // For a handler that hears from several informers, each with a thread of its own.
 class OneAtATime final : public EventHandler {
  public:
   explicit OneAtATime(std::shared_ptr<EventHandler> handler) : handler_(std::move(handler)) {}
   void OnAdd(const ObjectPtr& object, bool is_in_initial_list) override {
-    MutexLock lock(mutex_);
-    handler_->OnAdd(object, is_in_initial_list);
+    if (const Turn turn(*this); turn.taken) handler_->OnAdd(object, is_in_initial_list);
   }
   void OnUpdate(const ObjectPtr& old, const ObjectPtr& now) override {
-    MutexLock lock(mutex_);
-    handler_->OnUpdate(old, now);
+    if (const Turn turn(*this); turn.taken) handler_->OnUpdate(old, now);
   }
   void OnDelete(const ObjectPtr& last_known, bool inferred) override {
+    if (const Turn turn(*this); turn.taken) handler_->OnDelete(last_known, inferred);
+  }
+  // Who waits for a turn gets none: a handler that removes itself waits for the threads of the
+  // others while it has its own.
+  void Close() {
     MutexLock lock(mutex_);
-    handler_->OnDelete(last_known, inferred);
+    closed_ = true;
+    given_back_.notify_all();
+  }
+  std::chrono::nanoseconds MaxDelay() const override { return handler_->MaxDelay(); }
+  Result<void> Flush() override {
+    MutexLock lock(mutex_);
+    return handler_->Flush();
   }
 
  private:
+  struct Turn {
+    explicit Turn(OneAtATime& of) : all(of), taken(of.Take()) {}
+    ~Turn() {
+      if (taken) all.GiveBack();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    OneAtATime& all;
+    const bool taken;
+  };
+  bool Take() {
+    MutexLock lock(mutex_);
+    while (taken_ && !closed_) given_back_.wait(mutex_);
+    if (closed_) return false;
+    return taken_ = true;
+  }
+  void GiveBack() {
+    MutexLock lock(mutex_);
+    taken_ = false;
+    given_back_.notify_one();
+  }
+
   const std::shared_ptr<EventHandler> handler_;
   Mutex mutex_;
+  std::condition_variable_any given_back_;
+  bool taken_ LARDER_GUARDED_BY(mutex_) = false;
+  bool closed_ LARDER_GUARDED_BY(mutex_) = false;
 };
+
+namespace {
 
 // "3:abc": slot 3, and the token of its own list.
 Result<std::pair<size_t, std::string>> ParseToken(const std::string& token, size_t slots) {
@@ -117,7 +156,10 @@ Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHa
   if (quota_ != nullptr) {
     LARDER_ASSIGN_OR_RETURN(registration->bytes_, quota_->Take(options.buffer_bytes));
   }
-  if (parts_.size() > 1) handler = std::make_shared<OneAtATime>(std::move(handler));
+  if (parts_.size() > 1) {
+    registration->one_at_a_time_ = std::make_shared<OneAtATime>(std::move(handler));
+    handler = registration->one_at_a_time_;
+  }
   if (!options.durable_name.empty()) options.durable_name = prefix_ + options.durable_name;
   for (const Part& part : parts_) {
     HandlerOptions narrowed = options;
@@ -128,7 +170,13 @@ Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHa
     };
     auto added = part.informer->AddEventHandler(handler, std::move(narrowed));
     if (!added) {
-      if (auto undone = Detach(*registration); !undone) return tl::unexpected(undone.error());
+      // As if it had never come: what waits for a durable name goes on waiting.
+      for (const auto& [informer, listener] : registration->parts_) {
+        if (auto undone = informer->ReleaseEventHandler(listener); !undone) {
+          spdlog::warn("{}", undone.error().ToString());
+        }
+      }
+      if (quota_ != nullptr) quota_->Give(registration->bytes_);
       return tl::unexpected(added.error());
     }
     registration->parts_.emplace_back(part.informer, *std::move(added));
@@ -140,6 +188,7 @@ Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHa
 
 Result<void> ScopedInformer::Detach(const Registration& registration) {
   Result<void> outcome;
+  if (registration.one_at_a_time_) registration.one_at_a_time_->Close();
   for (const auto& [informer, listener] : registration.parts_) {
     if (auto removed = informer->RemoveEventHandler(listener); !removed) outcome = removed;
   }
@@ -219,19 +268,17 @@ Result<ObjectPtr> ScopedInformer::Get(const ObjectKey& key) const {
 }
 
 Result<void> ScopedInformer::ForEach(const Query& query, const Store::ObjectVisitor& visit) const {
-  if (query.limit != 0 || !query.continue_token.empty()) {
-    LARDER_ASSIGN_OR_RETURN(const QueryPage page, List(query));
-    for (const ObjectPtr& object : page.objects) {
-      if (!visit(object)) break;
-    }
-    return {};
-  }
+  const std::vector<Slot> slots = SlotsFor(query.ns);
+  LARDER_ASSIGN_OR_RETURN(auto at, ParseToken(query.continue_token, slots.size()));
+  size_t given = 0;
   bool go_on = true;
-  for (const Slot& slot : SlotsFor(query.ns)) {
-    LARDER_ASSIGN_OR_RETURN(const Query narrowed, Narrowed(query, slot));
-    LARDER_RETURN_IF_ERROR(slot.part->informer->GetLister().ForEach(
-        narrowed, [&](const ObjectPtr& object) { return go_on = visit(object); }));
-    if (!go_on) break;
+  for (size_t slot = at.first; slot < slots.size() && go_on; ++slot) {
+    LARDER_ASSIGN_OR_RETURN(Query narrowed, Narrowed(query, slots[slot]));
+    narrowed.continue_token = std::exchange(at.second, {});
+    narrowed.limit = 0;
+    LARDER_RETURN_IF_ERROR(slots[slot].part->informer->GetLister().ForEach(
+        narrowed,
+        [&](const ObjectPtr& object) { return go_on = visit(object) && ++given != query.limit; }));
   }
   return {};
 }
@@ -255,18 +302,28 @@ Result<QueryPage> ScopedInformer::List(const Query& query) const {
 Result<QueryPage> ScopedInformer::ListPage(const Query& query,
                                            const std::vector<Slot>& slots) const {
   QueryPage page;
+  const size_t most = quota_ == nullptr ? 0 : quota_->max_bytes();
+  size_t bytes = 0;
   LARDER_ASSIGN_OR_RETURN(auto at, ParseToken(query.continue_token, slots.size()));
   for (size_t slot = at.first; slot < slots.size(); ++slot) {
     LARDER_ASSIGN_OR_RETURN(Query narrowed, Narrowed(query, slots[slot]));
     narrowed.continue_token = std::exchange(at.second, {});
     if (query.limit != 0) narrowed.limit = query.limit - page.objects.size();
+    if (most != 0) narrowed.max_bytes = most - bytes;
     LARDER_ASSIGN_OR_RETURN(QueryPage one, slots[slot].part->informer->GetLister().List(narrowed));
+    for (const ObjectPtr& object : one.objects) bytes += object->ByteSize();
+    if (most != 0 && bytes > most && !page.objects.empty()) {  // the first of this one is too much
+      page.continue_token = std::to_string(slot) + ":";
+      break;
+    }
     std::move(one.objects.begin(), one.objects.end(), std::back_inserter(page.objects));
     if (!one.continue_token.empty()) {
       page.continue_token = std::to_string(slot) + ":" + one.continue_token;
       break;
     }
-    if (query.limit != 0 && page.objects.size() >= query.limit && slot + 1 < slots.size()) {
+    const bool full =
+        (query.limit != 0 && page.objects.size() >= query.limit) || (most != 0 && bytes >= most);
+    if (full && slot + 1 < slots.size()) {
       page.continue_token = std::to_string(slot + 1) + ":";
       break;
     }

@@ -42,6 +42,7 @@ class Quota {
   // kNoSpace when what one call would hold is more than the quota.
   Result<void> CheckBytes(size_t bytes) const;
 
+  size_t max_bytes() const { return max_bytes_; }
   std::pair<size_t, size_t> InUse() const;  // handlers, bytes
 
  private:
@@ -52,6 +53,8 @@ class Quota {
   size_t handlers_ LARDER_GUARDED_BY(mutex_) = 0;
   size_t bytes_ LARDER_GUARDED_BY(mutex_) = 0;
 };
+
+class OneAtATime;
 
 class ScopedInformer {
  public:
@@ -75,10 +78,12 @@ class ScopedInformer {
    private:
     friend class ScopedInformer;
     std::vector<std::pair<SharedInformer*, SharedInformer::Registration>> parts_;
+    std::shared_ptr<OneAtATime> one_at_a_time_;  // null: there is one part
     size_t bytes_ = 0;
   };
   Result<std::shared_ptr<Registration>> AddEventHandler(std::shared_ptr<EventHandler> handler,
                                                         HandlerOptions options = {});
+  // As SharedInformer's: also from within the handler, which then hears nothing more from any part.
   Result<void> RemoveEventHandler(const std::shared_ptr<Registration>& registration);
   Result<void> AddEnqueuer(WorkQueue* queue, const EnqueuerOptions& options,
                            const EnqueueFunction& function);
@@ -88,6 +93,8 @@ class ScopedInformer {
 
   // Reading, as with Lister and Indexer. A namespace outside the scope has nothing in it.
   Result<ObjectPtr> Get(const ObjectKey& key) const;  // kNotFound
+  // With a limit a page also ends at the quota, with one object at least; without one, more than
+  // the quota is kNoSpace.
   Result<QueryPage> List(const Query& query) const;
   Result<void> ForEach(const Query& query, const Store::ObjectVisitor& visit) const;
   Result<size_t> Count(const Query& query = {}) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
 
 #include "base/mutex.h"
@@ -61,9 +62,18 @@ class OpenCollections {
 SharedInformer::SharedInformer(const InformerContext& context, InformerOptions options)
     : context_(context), options_(std::move(options)) {}
 
-Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerContext& context,
+Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerContext& shared,
                                                              InformerOptions options) {
-  LARDER_ASSIGN_OR_RETURN(const CollectionSpec spec, SpecOf(context, options));
+  LARDER_ASSIGN_OR_RETURN(const CollectionSpec spec, SpecOf(shared, options));
+  InformerContext context = shared;
+  LARDER_ASSIGN_OR_RETURN(context.store, shared.store->KeeperOf(options.resource));
+  if (context.store != shared.store) {
+    context.hot = nullptr;  // which knows collections by their number in one store
+    spdlog::warn(
+        "{}: there is no key to encrypt them with, so they are kept in memory alone and "
+        "listed at every start",
+        spec.ToString());
+  }
   std::unique_ptr<SharedInformer> informer(new SharedInformer(context, std::move(options)));
   const InformerOptions& kept = informer->options_;
   const std::string fingerprint = spec.Fingerprint();
@@ -167,6 +177,7 @@ Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
   }
   if (options.resync_period.count() == 0) options.resync_period = options_.resync_period;
   Registration listener;
+  std::vector<Registration> ended_before;
   {
     // Under the write lock: what is stored now and what is staged from now on are all there is.
     const auto writer = indexer_->BeginWrite();
@@ -182,11 +193,24 @@ Result<SharedInformer::Registration> SharedInformer::AddEventHandler(
     absent_.erase(name);
     listeners_.push_back(listener);
     listener->Start();
+    ended_before = TakeEnded();
   }
+  for (const Registration& other : ended_before) other->Stop();
   return listener;
 }
 
+std::vector<SharedInformer::Registration> SharedInformer::TakeEnded() {
+  const auto first =
+      std::stable_partition(retired_.begin(), retired_.end(),
+                            [](const Registration& listener) { return !listener->HasEnded(); });
+  std::vector<Registration> ended(std::make_move_iterator(first),
+                                  std::make_move_iterator(retired_.end()));
+  retired_.erase(first, retired_.end());
+  return ended;
+}
+
 Result<void> SharedInformer::RemoveEventHandler(const Registration& registration) {
+  std::vector<Registration> ended_before;
   {
     const auto writer = indexer_->BeginWrite();
     MutexLock lock(mutex_);
@@ -194,13 +218,40 @@ Result<void> SharedInformer::RemoveEventHandler(const Registration& registration
     if (it == listeners_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
     listeners_.erase(it);
     if (registration->OnOwnThread()) retired_.push_back(registration);
+    ended_before = TakeEnded();
   }
+  for (const Registration& other : ended_before) other->Stop();
   const bool ended = registration->Stop(GraceEnd());
   LARDER_RETURN_IF_ERROR(registration->Forget());
   if (ended) return {};
+  return LeftBehind(*registration);
+}
+
+tl::unexpected<Error> SharedInformer::LeftBehind(const Listener& listener) const {
   return MakeError(ErrorCode::kTimeout,
                    "handler {} is removed, but has not returned from its last call within {} ms",
-                   registration->name(), options_.handler_grace.count());
+                   listener.name(), options_.handler_grace.count());
+}
+
+Result<void> SharedInformer::ReleaseEventHandler(const Registration& registration) {
+  const std::string& name = registration->name();
+  if (registration->OnOwnThread()) {
+    return MakeError(ErrorCode::kInvalidArgument, "handler {} cannot release itself", name);
+  }
+  if (names_->Revision(name) != registration->options().revision) {
+    return RemoveEventHandler(registration);
+  }
+  // Changes go to it until its thread has ended: two that remember what they saw of the same rows
+  // would mislead each other.
+  const bool ended = registration->Stop(GraceEnd());
+  const auto writer = indexer_->BeginWrite();
+  MutexLock lock(mutex_);
+  const auto it = std::find(listeners_.begin(), listeners_.end(), registration);
+  if (it == listeners_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
+  listeners_.erase(it);
+  absent_.try_emplace(name, indexer_.get(), name);
+  if (ended) return {};
+  return LeftBehind(*registration);
 }
 
 Result<void> SharedInformer::ForgetHandler(const std::string& durable_name) {
@@ -225,7 +276,8 @@ Result<void> SharedInformer::Stage(Indexer::Writer& writer, const ObjectChange& 
   MutexLock lock(mutex_);
   for (const auto& enqueuer : enqueuers_) StageItems(*enqueuer, writer, change);
   for (auto& [name, kept] : absent_) {
-    LARDER_RETURN_IF_ERROR(kept.Merge(writer, change, /*only_on_disk=*/true));
+    // What it will see of it nobody knows yet.
+    LARDER_RETURN_IF_ERROR(kept.Merge(writer, change, /*only_on_disk=*/true, /*narrowed=*/false));
   }
   for (const Registration& listener : listeners_) {
     LARDER_RETURN_IF_ERROR(listener->Stage(writer, change));

@@ -121,7 +121,9 @@ struct InformerStatus {
 
 class SharedInformer final : private ChangeSink {
  public:
-  static Result<std::unique_ptr<SharedInformer>> Open(const InformerContext& context,
+  // What may not reach the disk (Store::KeeperOf) is kept in memory and listed at every start: its
+  // durable handlers hear everything again, and its enqueuers queue every key.
+  static Result<std::unique_ptr<SharedInformer>> Open(const InformerContext& shared,
                                                       InformerOptions options);
   ~SharedInformer() override;
 
@@ -135,6 +137,10 @@ class SharedInformer final : private ChangeSink {
   // everything once. kNotFound; kTimeout: it is removed, but has not returned
   // from its last call within the grace (Stop).
   Result<void> RemoveEventHandler(const Registration& registration);
+  // Ends the handler as the end of the process would: a durable name that was known under its
+  // revision stays known, and what is not acknowledged, or changes, is kept for it. Not from within
+  // the handler (kInvalidArgument). kNotFound, kTimeout as above.
+  Result<void> ReleaseEventHandler(const Registration& registration);
   // Ends what is kept for a durable name that is registered no more. kConflict:
   // it is registered.
   Result<void> ForgetHandler(const std::string& durable_name);
@@ -223,6 +229,9 @@ class SharedInformer final : private ChangeSink {
   void RememberEnqueuers();
   static void StageItems(Enqueuer& enqueuer, Indexer::Writer& writer, const ObjectChange& change);
   Clock::Steady GraceEnd() const { return options_.clock->Now() + options_.handler_grace; }
+  // Those of retired_ that have ended, to be let go without a lock.
+  std::vector<Registration> TakeEnded() LARDER_REQUIRES(mutex_);
+  tl::unexpected<Error> LeftBehind(const Listener& listener) const;
   Result<std::string> HandlerName(const HandlerOptions& options) LARDER_REQUIRES(mutex_);
   void WatchFailed(const Error& error);
 
@@ -239,7 +248,7 @@ class SharedInformer final : private ChangeSink {
   mutable Mutex mutex_;   // taken after the collection's write lock
   mutable std::condition_variable_any changed_;
   std::vector<Registration> listeners_ LARDER_GUARDED_BY(mutex_);
-  // Those that removed themselves; their threads end with the informer.
+  // Those that removed themselves, until their threads have ended.
   std::vector<Registration> retired_ LARDER_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Enqueuer>> enqueuers_ LARDER_GUARDED_BY(mutex_);
   // Durable names of which nobody is registered now: their changes are kept.

@@ -99,6 +99,7 @@ Result<std::vector<ScopedInformer::Part>> Tenant::PartsFor(
   Scope scope;
   LARDER_ASSIGN_OR_RETURN(scope.labels, LabelSelector::Parse(options.label_selector));
   LARDER_ASSIGN_OR_RETURN(scope.fields, FieldSelector::Parse(options.field_selector));
+  scope.fields = scope.fields.For(options.resource);
   std::vector<ScopedInformer::Part> parts;
   const std::vector<std::string> all = {std::string()};
   for (const std::string& ns : namespaces.empty() ? all : namespaces) {

@@ -42,7 +42,8 @@ struct TenantOptions {
   // May it see resources that have no namespace (within its selectors)?
   bool cluster_resources = false;
 
-  // Quotas; 0: none. The memory is what may wait for its handlers, and what one List may return.
+  // Quotas; 0: none. The memory is what may wait for its handlers, and what one List may return: a
+  // page with a limit ends there.
   size_t max_handlers = 0;
   size_t max_memory_bytes = 0;
 };

@@ -1,4 +1,7 @@
 // What handlers hear: first lists, live changes, restarts, slow and faulty handlers.
+#include <future>
+#include <utility>
+
 #include "tests/informer/fixture.h"
 
 namespace larder {
@@ -337,6 +340,24 @@ TEST_F(InformerTest, HandlerMayRemoveItself) {
   EXPECT_TRUE(after->WaitFor([&](const auto&) { return calls > 0; }));
   informer_->Stop();
   EXPECT_EQ(calls, 1);
+}
+
+TEST_F(InformerTest, HandlersThatRemovedThemselvesAreLetGo) {
+  CreatePod("a");
+  Open();
+  Sync();
+  auto handler = std::make_shared<EventHandlerFuncs>();
+  std::promise<SharedInformer::Registration> registered;
+  handler->on_add = [&](const ObjectPtr&, bool) {
+    EXPECT_TRUE(informer_->RemoveEventHandler(registered.get_future().get()));
+  };
+  registered.set_value(*informer_->AddEventHandler(handler));
+  const std::weak_ptr<EventHandler> removed = std::exchange(handler, nullptr);
+  auto other = std::make_shared<RecordingHandler>();
+  EXPECT_TRUE(other->WaitFor([&](const auto&) {
+    EXPECT_TRUE(informer_->RemoveEventHandler(*informer_->AddEventHandler(other)));
+    return removed.expired();
+  }));
 }
 
 TEST_F(InformerTest, DurableHandlerAddedAfterTheStartMissesNothing) {

@@ -1,37 +1,15 @@
 // A handler's own bookkeeping, without an informer around it.
-#include "informer/listener.h"
-
 #include <fmt/format.h>
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <random>
 
-#include "tests/informer/fixture.h"
-#include "tests/storage/support.h"
+#include "tests/informer/listener_fixture.h"
 
 namespace larder {
 namespace {
-
-class ListenerTest : public InformerTest {
- protected:
-  void SetUp() override {
-    InformerTest::SetUp();
-    OpenParts();
-    CollectionSpec spec;
-    spec.cluster_uid = "cluster";
-    spec.resource = *LookupResource("pods");
-    indexer_ = *Indexer::Open(store_.get(), nullptr, spec, {});
-    names_ = std::make_unique<DurableNames>(store_.get(), indexer_->collection().id);
-  }
-  void TearDown() override {
-    indexer_.reset();
-    InformerTest::TearDown();
-  }
-
-  std::unique_ptr<Indexer> indexer_;
-  std::unique_ptr<DurableNames> names_;
-};
 
 TEST_F(ListenerTest, ACommitThatFailedLeavesNoRowsToWaitFor) {
   HandlerOptions options;
@@ -146,6 +124,22 @@ class PendingRowsTest : public ListenerTest {
 
   const std::shared_ptr<RecordingHandler> handler_ = std::make_shared<RecordingHandler>();
 };
+
+TEST_F(PendingRowsTest, ADeleteThatNobodySawIsStillInferredWhenTheObjectIsBack) {
+  const auto listener = Restart(handler_, /*buffer_events=*/2);
+  Add(*listener, "a");  // through memory, beside the end of the first list
+  {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Delete(Pod("a")->key(), {}, {}));
+    Commit(*listener, *writer, {ChangeType::kDeleted, Pod("a"), nullptr, false, true});
+  }
+  Add(*listener, "a");
+  Update(*listener, "a", 9);
+  listener->Start();
+  while (listener->Stats().rows != 0) std::this_thread::yield();
+  EXPECT_EQ(handler_->Calls(),
+            (std::vector<std::string>{"add x/a", "delete x/a inferred", "add x/a"}));
+}
 
 TEST_F(PendingRowsTest, WhatComesAndGoesUnheardLeavesNoRow) {
   const auto listener = Restart(handler_);

@@ -160,6 +160,27 @@ TEST_F(EnqueuerTest, EnqueuerThatThrowsDoesNotEndTheStream) {
   EXPECT_EQ(Drain(), std::set<std::string>{"x/a"});
 }
 
+TEST_F(EnqueuerTest, AnItemThatIsTooLongKeepsNoOtherOut) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 3u);
+  // All that is stored, then a change.
+  EnqueuerOptions options;
+  options.name = "long";
+  const auto added = informer_->AddEnqueuer(
+      queue_.get(), options, [](const ObjectChange& change, const Enqueue& enqueue) {
+        const std::string key = change.current()->key().ToString();
+        enqueue(key == "x/b" ? std::string(70'000, 'b') : "long " + key, 0);
+      });
+  ASSERT_TRUE(added) << added.error().ToString();
+  EXPECT_EQ(Drain(), (std::set<std::string>{"long x/a", "long x/c"}));
+  TouchPod("b");
+  TouchPod("c");
+  CatchUp();
+  EXPECT_EQ(Drain(), (std::set<std::string>{"x/b", "x/c", "long x/c"}));
+}
+
 TEST_F(EnqueuerTest, LiveChangesGoBeforeTheFirstList) {
   for (int i = 0; i < 5; ++i) CreatePod("p" + std::to_string(i));
   OpenWithQueue();

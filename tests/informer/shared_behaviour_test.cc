@@ -42,7 +42,7 @@ class ResyncTest : public InformerTest {
   }
 
   FakeClock clock_;
-  const RecordingHandler waiter_;
+  RecordingHandler waiter_;
 };
 
 TEST_F(ResyncTest, EachHandlerResyncsAtItsOwnPeriod) {

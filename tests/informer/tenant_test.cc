@@ -1,7 +1,10 @@
 // What tenants and scoped informers see, and above all what they do not.
 #include "informer/tenant.h"
 
+#include <algorithm>
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "tests/informer/fixture.h"
 
@@ -240,6 +243,22 @@ TEST_F(TenantTest, SharesTheStreamOfAWiderInformer) {
   EXPECT_TRUE(tenant_->Status().informers[0].shared);
 }
 
+TEST_F(TenantTest, AFieldThatIsAbsentHasTheServersDefaultInASharedStream) {
+  ASSERT_TRUE(factory_->ForResource(Pods()));
+  ASSERT_TRUE(simulator_->Create(
+      "pods", R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"host","namespace":"x"},)"
+              R"("spec":{"hostNetwork":true}})"));
+  const auto pods =
+      Make({.name = "t", .namespaces = {"x"}, .field_selector = "spec.hostNetwork=false"})
+          .ForResource(Pods());
+  ASSERT_TRUE(pods);
+  StartAll();
+  EXPECT_EQ(factory_->Status().size(), 1u);
+  EXPECT_EQ(KeysOf((*pods)->List({})->objects), (Keys{"x/mine", "x/other"}));
+  EXPECT_TRUE((*pods)->Get({"x", "mine"}));
+  EXPECT_FALSE((*pods)->Get({"x", "host"}));
+}
+
 TEST_F(TenantTest, WithoutAWiderOneOnlyItsOwnIsTransferred) {
   ASSERT_TRUE(Make(Red()).ForResource(Pods()));
   StartAll();
@@ -336,6 +355,44 @@ TEST_F(TenantTest, ListLargerThanTheMemoryQuotaIsRefused) {
   EXPECT_EQ(seen, 2u);
 }
 
+TEST_P(TenantSeesTest, PagesEndAtTheMemoryQuota) {
+  for (int i = 0; i < 5; ++i) {
+    Put("x", "p" + std::to_string(i), "red", "n1");
+    Put("y", "p" + std::to_string(i), "red", "n1");
+  }
+  if (GetParam()) {
+    ASSERT_TRUE(factory_->ForResource(Pods()));
+  }
+  TenantOptions options = Red();
+  options.max_memory_bytes = 2500;
+  ScopedInformer& pods = **Make(options).ForResource(Pods());
+  StartAll();
+  std::vector<std::string> keys;
+  Query query;
+  query.limit = 1'000'000;
+  size_t pages = 0;
+  for (; pages < 20; ++pages) {
+    const auto got = pods.List(query);
+    ASSERT_TRUE(got) << got.error().ToString();
+    size_t bytes = 0;
+    for (const auto& object : got->objects) {
+      bytes += object->ByteSize();
+      keys.push_back(object->key().ToString());
+    }
+    EXPECT_LE(bytes, options.max_memory_bytes);
+    if (got->continue_token.empty()) break;
+    query.continue_token = got->continue_token;
+  }
+  EXPECT_GT(pages, 1u);
+  EXPECT_EQ(keys.size(), 12u);
+  EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end()));
+  query.continue_token.clear();
+  query.limit = 11;
+  size_t seen = 0;
+  EXPECT_TRUE(pods.ForEach(query, [&](const ObjectPtr&) { return ++seen > 0; }));
+  EXPECT_EQ(seen, 11u) << "what holds nothing needs no quota";
+}
+
 TEST_F(TenantTest, DurableNamesOfTenantsDoNotMeet) {
   ASSERT_TRUE(factory_->ForResource(Pods()));
   auto& red = Make(Red());
@@ -355,6 +412,128 @@ TEST_F(TenantTest, DurableNamesOfTenantsDoNotMeet) {
   EXPECT_TRUE(red_handler->WaitFor([](const auto& h) { return h.Count("add") == 2; }));
   EXPECT_TRUE(blue_handler->WaitFor([](const auto& h) { return h.Count("add") == 1; }));
   EXPECT_EQ(blue_handler->Last("x/mine"), "");
+  factory_->Shutdown();
+}
+
+// One of its parts refuses it: the others must not have forgotten who it was.
+TEST_F(TenantTest, AFailedRegistrationLeavesADurableNameAsItWas) {
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  const auto open = [&] {
+    if (!store_) OpenParts();
+    factory_ = std::make_unique<SharedInformerFactory>(Context());
+    auto scoped = factory_->Scoped(Pods(), {"x", "z"});
+    EXPECT_TRUE(scoped) << scoped.error().ToString();
+    return *std::move(scoped);
+  };
+  {
+    const auto pods = open();
+    const auto handler = std::make_shared<RecordingHandler>();
+    const auto registration = pods->AddEventHandler(handler, durable);
+    ASSERT_TRUE(registration);
+    StartAll();
+    ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  }
+  factory_.reset();
+  Close();
+  const auto pods = open();
+  SharedInformer* const first = pods->parts()[0].informer;
+  ASSERT_EQ(first->options().ns, "x");
+  ASSERT_TRUE(
+      pods->parts()[1].informer->AddEventHandler(std::make_shared<RecordingHandler>(), durable));
+  EXPECT_EQ(pods->AddEventHandler(std::make_shared<RecordingHandler>(), durable).error().code,
+            ErrorCode::kAlreadyExists);
+  StartAll();
+  Relabel("x", "mine", "blue");
+  const auto version = simulator_->Snapshot("pods").at("x/mine").second;
+  ASSERT_TRUE(first->WaitUntil(version, RealClock()->Now() + kTenantPatience, {}));
+  const auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = first->AddEventHandler(handler, durable);
+  ASSERT_TRUE(registration);
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(handler->Calls().size(), 1u);
+  EXPECT_EQ(handler->Count("update x/mine"), 1u);
+}
+
+// It has the turn for which the thread of the other namespace waits.
+TEST_F(TenantTest, AHandlerOfSeveralNamespacesMayRemoveItself) {
+  InformerOptions options = Pods();
+  options.handler_grace = std::chrono::seconds(2);
+  const auto pods = factory_->Scoped(options, {"x", "z"});
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  std::shared_ptr<ScopedInformer::Registration> registration;
+  std::atomic<int> calls{0};
+  std::atomic<bool> removed{false};
+  auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_add = [&](const ObjectPtr&, bool) {
+    if (++calls > 1) return;
+    const auto delivers = [](const ListenerStats& stats) { return stats.buffered > 0; };
+    EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) {
+      const auto stats = registration->Stats();
+      return std::all_of(stats.begin(), stats.end(), delivers);
+    }));
+    for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+    const auto outcome = (*pods)->RemoveEventHandler(registration);
+    EXPECT_TRUE(outcome) << outcome.error().ToString();
+    removed = true;
+  };
+  registration = *(*pods)->AddEventHandler(handler);
+  StartAll();
+  EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return removed.load(); }));
+  EXPECT_TRUE(factory_->Shutdown().empty());
+  EXPECT_EQ(calls, 1);
+}
+
+// What was kept while it was not there has met no filter yet.
+TEST_F(TenantTest, ADurableHandlerThatComesLateHearsOnlyOfItsOwn) {
+  Put("x", "leaves", "red", "n1");
+  Put("x", "goes", "red", "n1");
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  const auto open = [&](bool started) {
+    if (!store_) OpenParts();
+    factory_ = std::make_unique<SharedInformerFactory>(Context());
+    EXPECT_TRUE(factory_->ForResource(Pods()));
+    if (started) StartAll();
+    return *Make(Red()).ForResource(Pods());
+  };
+  const auto restart = [&] {
+    tenant_.reset();
+    factory_.reset();
+    Close();
+  };
+  {
+    ScopedInformer* const pods = open(/*started=*/false);
+    const auto first = std::make_shared<RecordingHandler>();
+    const auto registration = pods->AddEventHandler(first, durable);
+    ASSERT_TRUE(registration);
+    StartAll();
+    ASSERT_TRUE(first->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+    EXPECT_EQ(first->Count("add"), 4u);
+  }
+  restart();
+  ScopedInformer* const pods = open(/*started=*/true);
+  Relabel("z", "far", "green");
+  Put("z", "new", "red", "n1");
+  Put("x", "secret", "blue", "n1");
+  Relabel("x", "other", "green");
+  Relabel("x", "mine", "red");
+  Relabel("x", "leaves", "blue");
+  Relabel("x", "goes", "blue");
+  ASSERT_TRUE(simulator_->Delete("pods", "x", "goes"));
+  ASSERT_TRUE(simulator_->Delete("pods", "z", "far"));
+  Relabel("y", "mine", "blue");
+  Relabel("y", "mine", "red");
+  Put("y", "own", "red", "n1");
+  Settle(*pods);
+  const auto second = std::make_shared<RecordingHandler>();
+  const auto registration = pods->AddEventHandler(second, durable);
+  ASSERT_TRUE(registration);
+  ASSERT_TRUE(second->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  std::set<std::string> heard;
+  for (const std::string& call : second->Calls()) heard.insert(call.substr(0, call.find(' ', 8)));
+  EXPECT_EQ(heard, (Keys{"add y/own", "delete x/goes", "delete x/leaves", "update y/mine"}));
+  EXPECT_EQ(second->Calls().size(), 4u);
   factory_->Shutdown();
 }
 
