@@ -1,5 +1,6 @@
 #include "controller/controller.h"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <random>
@@ -17,7 +18,7 @@ std::string NewReconcileId() {
 Controller::Controller(Definition definition, std::unique_ptr<WorkQueue> queue,
                        Environment environment)
     : definition_(std::move(definition)),
-      environment_(environment),
+      environment_(std::move(environment)),
       queue_(std::move(queue)),
       metrics_(environment_.registry, definition_.name,
                definition_.options.max_concurrent_reconciles),
@@ -63,8 +64,17 @@ Controller::Stats Controller::GetStats() const {
   return {reconciles_, errors_, active_};
 }
 
+bool Controller::WaitForSources() const {
+  return std::all_of(waits_for_.begin(), waits_for_.end(), [this](const SharedInformer* source) {
+    return source->WaitForSync(Clock::Steady::max(), workers_.get_token()).has_value();
+  });
+}
+
 void Controller::Work() {
-  while (const auto item = queue_->GetWithPriority(workers_.get_token())) {
+  const bool ready = WaitForSources();
+  while (ready) {
+    const auto item = queue_->GetWithPriority(workers_.get_token());
+    if (!item) break;
     {
       MutexLock lock(mutex_);
       ++active_;
@@ -169,19 +179,26 @@ internal::ControllerMetrics::Result Controller::Settle(const WorkItem& item,
   return Count::kSuccess;
 }
 
+bool Controller::Interrupted(const Error& error) const {
+  if (runs_.stop_requested()) return true;
+  return error.code == ErrorCode::kCancelled && environment_.leads && !environment_.leads();
+}
+
 void Controller::SettleError(const WorkItem& item, const ReconcileLog& log, const Error& error) {
   requeues_.Forget(item.item);
-  Result<void> added;
-  if (runs_.stop_requested()) {
-    // We ended it ourselves: no failure of the key, and it stays for the next start.
-    AddOptions options;
-    options.priority = item.priority;
-    added = queue_->AddWithOptions(item.item, options);
-    log.Info("interrupted, kept for later: {}", error.ToString());
+  const std::string text = error.ToString();
+  AddOptions options;
+  // Not that of what was added meanwhile: a resync must not put a live change's retry behind.
+  options.priority = item.priority;
+  if (Interrupted(error)) {
+    // It stays for the next start.
+    log.Info("interrupted, kept for later: {}", text);
   } else {
-    added = queue_->AddRateLimited(item.item, error.ToString());
-    log.Error("failed: {} failures={}", error.ToString(), item.failures + 1);
+    options.rate_limited = true;
+    options.error = text;
+    log.Error("failed: {} failures={}", text, item.failures + 1);
   }
+  const Result<void> added = queue_->AddWithOptions(item.item, options);
   if (!added) log.Warn("queued again, but not stored yet: {}", added.error().ToString());
 }
 

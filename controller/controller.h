@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -27,6 +28,7 @@
 #include "controller/deadlines.h"
 #include "controller/reconciler.h"
 #include "controller/source.h"
+#include "informer/shared_informer.h"
 #include "queue/work_queue.h"
 
 namespace larder {
@@ -74,6 +76,8 @@ class Controller {
     // For Requeue().
     std::chrono::nanoseconds base_delay = std::chrono::milliseconds(5);
     std::chrono::nanoseconds max_delay = std::chrono::seconds(1000);
+    // False: the lease is lost, and writes are refused. Null: there is none.
+    std::function<bool()> leads{};
   };
 
   Controller(Definition definition, std::unique_ptr<WorkQueue> queue, Environment environment);
@@ -87,6 +91,8 @@ class Controller {
   // Reconcile this key, as if it had changed.
   Result<void> Trigger(const ObjectKey& key) { return queue_->Add(key.ToString()); }
 
+  // Before Start: no key is handed out until this is synced. It must outlive the controller's work.
+  void WaitFor(const SharedInformer* source) { waits_for_.push_back(source); }
   void Start();
   // Hands out no more keys. Running reconciles go on.
   void BeginStop();
@@ -105,16 +111,21 @@ class Controller {
 
  private:
   void Work();
+  // False: stopped before.
+  bool WaitForSources() const;
   void Process(const WorkItem& item);
   Result<Outcome> Run(const ObjectKey& key, const WorkItem& item, const ReconcileLog& log);
   Result<Outcome> Call(ReconcileContext& context, const ReconcileRequest& request);
   internal::ControllerMetrics::Result Settle(const WorkItem& item, const ReconcileLog& log,
                                              const Result<Outcome>& outcome);
+  // It was ended by us, or its writes were refused, and is no failure of its key.
+  bool Interrupted(const Error& error) const;
   void SettleError(const WorkItem& item, const ReconcileLog& log, const Error& error);
 
   const Definition definition_;
   const Environment environment_;
   const std::unique_ptr<WorkQueue> queue_;
+  std::vector<const SharedInformer*> waits_for_;
   internal::ControllerMetrics metrics_;
   ItemExponentialRateLimiter requeues_;  // for Requeue(), which is no failure
   std::unique_ptr<internal::Deadlines> deadlines_;

@@ -42,13 +42,18 @@ Result<Finalizing> HandleFinalizer(ReconcileContext& context, const ResourceName
   if (deleted && !present) return Finalizing::kDeleted;
   if (!deleted && present) return Finalizing::kLive;
   if (deleted) LARDER_RETURN_IF_ERROR(cleanup());
-  Json changed = object->ToMutable();
+  // Nothing but the list, and only of the version that was read: what is stored may be less than
+  // the object, by a transform or because only metadata is watched.
+  Json patch;
+  patch["metadata"]["resourceVersion"] = std::string(object->resource_version());
+  patch["metadata"]["finalizers"] = object->Finalizers();
   if (deleted) {
-    RemoveFinalizer(changed, finalizer);
+    RemoveFinalizer(patch, finalizer);
   } else {
-    AddFinalizer(changed, finalizer);
+    AddFinalizer(patch, finalizer);
   }
-  Result<ObjectPtr> written = context.client().Update(resource, changed, {}, context.stop());
+  Result<ObjectPtr> written = context.client().Patch(resource, object->key(), PatchType::kJsonMerge,
+                                                     patch, {}, context.stop());
   if (!written) {
     // The store was behind: it went meanwhile, by our own hand or another's.
     if (deleted && written.error().code == ErrorCode::kNotFound) return Finalizing::kDeleted;

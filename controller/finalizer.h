@@ -1,9 +1,9 @@
 // Finalizers: the right to clean up before an object goes.
 //
 // HandleFinalizer puts the finalizer on an object that lives, and on one that is being deleted runs
-// the cleanup and takes the finalizer off. Both writes carry the version that was read, so that a
-// finalizer of somebody else is never lost; a conflict is an error like any other and is tried
-// again.
+// the cleanup and takes the finalizer off. Both write the list of finalizers alone, at the version
+// that was read, so that nothing else of the object and no finalizer of somebody else is ever lost;
+// a conflict is an error like any other and is tried again.
 //
 //   LARDER_ASSIGN_OR_RETURN(Finalizing state, HandleFinalizer(context, "pods", pod, "me/cleanup",
 //       [&] { return RemoveWhatBelongsTo(*pod); }));

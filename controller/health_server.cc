@@ -17,6 +17,10 @@ namespace {
 
 using Checks = std::map<std::string, HealthCheck>;
 
+constexpr size_t kThreads = 16;
+constexpr time_t kIdleSeconds = 1;
+constexpr time_t kWriteSeconds = 5;
+
 struct Address {
   std::string host;
   int port = 0;
@@ -32,11 +36,12 @@ Result<Address> ParseAddress(const std::string& text) {
   if (address.host.starts_with('[') && address.host.ends_with(']')) {
     address.host = address.host.substr(1, address.host.size() - 2);
   }
-  try {
-    address.port = std::stoi(text.substr(colon + 1));
-  } catch (const std::exception&) {
-    return MakeError(ErrorCode::kInvalidArgument, "\"{}\" has no port", text);
+  const std::string port = text.substr(colon + 1);
+  if (port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string::npos || std::stoi(port) > 65535) {
+    return MakeError(ErrorCode::kInvalidArgument, "\"{}\" has no port between 0 and 65535", text);
   }
+  address.port = std::stoi(port);
   return address;
 }
 
@@ -105,7 +110,13 @@ class HealthServer::Impl {
   }
 
   void AddRoutes() {
-    server->new_task_queue = [] { return new httplib::ThreadPool(2); };
+    // A connection has a thread for as long as it is open. So each serves one request, and one that
+    // asks nothing is closed before a kubelet gives up on a probe that waits for its thread.
+    server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    server->set_keep_alive_max_count(1);
+    server->set_keep_alive_timeout(kIdleSeconds);
+    server->set_read_timeout(kIdleSeconds);
+    server->set_write_timeout(kWriteSeconds);
     // Not the library's default, with which two processes would share one port unnoticed.
     server->set_socket_options([](socket_t socket) {
       const int yes = 1;

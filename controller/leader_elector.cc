@@ -13,6 +13,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// 0 would be none.
+constexpr std::chrono::milliseconds kLeastTimeout{1};
+
 Resource Leases() { return {"coordination.k8s.io", "v1", "leases", "Lease", true}; }
 
 int64_t Nanos(Clock::Steady time) { return nanoseconds(time.time_since_epoch()).count(); }
@@ -27,6 +30,11 @@ Result<Response> LeaderElector::LimitedTransport::Do(const larder::Request& requ
                                                      const std::stop_token& stop) {
   larder::Request limited = request;
   limited.timeout = std::min(limited.timeout, timeout_);
+  if (elector_.IsLeader()) {
+    const auto left = *elector_.LeadsUntil() - elector_.options_.clock->Now();
+    limited.timeout = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(left), kLeastTimeout,
+                                 limited.timeout);
+  }
   return transport_.Do(limited, stop);
 }
 
@@ -38,13 +46,28 @@ Result<std::unique_ptr<BodyStream>> LeaderElector::LimitedTransport::Open(
 LeaderElector::LeaderElector(HttpTransport& transport, LeaderElectionOptions options)
     : options_(std::move(options)),
       transport_(transport,
-                 std::chrono::ceil<std::chrono::milliseconds>(options_.renew_deadline / 2)),
+                 std::chrono::ceil<std::chrono::milliseconds>(options_.renew_deadline / 2), *this),
       client_(transport_),
       resource_(Leases()),
       random_(options_.random_seed ? options_.random_seed : std::random_device{}()) {}
 
 bool LeaderElector::IsLeader() const {
   return Nanos(options_.clock->Now()) < leads_until_.load(std::memory_order_acquire);
+}
+
+std::optional<Clock::Steady> LeaderElector::LeadsUntil() const {
+  const int64_t until = leads_until_.load(std::memory_order_acquire);
+  if (until == 0) return std::nullopt;
+  return Clock::Steady(nanoseconds(until));
+}
+
+Error LeaderElector::Lost() const {
+  const auto error = LastError();
+  return {ErrorCode::kUnavailable,
+          fmt::format("lost the lease {}/{}: {}", options_.ns, options_.name,
+                      error ? error->ToString() : "it was not renewed in time"),
+          {},
+          {}};
 }
 
 std::string LeaderElector::Leader() const {
@@ -78,10 +101,7 @@ Result<void> LeaderElector::Hold(const std::stop_token& stop) {
     TryAcquireOrRenew(stop);
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped while leading");
   }
-  leads_until_ = 0;
-  const auto error = LastError();
-  return MakeError(ErrorCode::kUnavailable, "lost the lease {}/{}: {}", options_.ns, options_.name,
-                   error ? error->ToString() : "it was not renewed in time");
+  return tl::unexpected(Lost());
 }
 
 bool LeaderElector::TryAcquireOrRenew(const std::stop_token& stop) {

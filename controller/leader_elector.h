@@ -7,8 +7,10 @@
 // also in a process that was stopped and wakes up later. The time between renew_deadline and
 // lease_duration is for ending what is under way.
 //
-// IsLeader and Leader are thread-safe; the rest is for one thread. Errors of the server are retried
-// and reported by LastError.
+// IsLeader, LeadsUntil, Lost, Leader and LastError are thread-safe; the rest is for one thread.
+// Hold may notice late that the lease is lost, where a request or a credential plugin hangs:
+// whoever must stop in time waits for LeadsUntil. Errors of the server are retried and reported by
+// LastError.
 //
 //   LeaderElector elector(transport, {.ns = "default", .name = "me", .identity = "pod-1"});
 //   LARDER_RETURN_IF_ERROR(elector.Acquire(stop));   // blocks until we lead
@@ -61,6 +63,10 @@ class LeaderElector {
 
   // Certainly the only one, now.
   bool IsLeader() const;
+  // When IsLeader() turns false, or did, unless a renewal comes first. None: another one leads.
+  std::optional<Clock::Steady> LeadsUntil() const;
+  // What Hold returns when the lease is lost.
+  Error Lost() const;
   // Who holds the lease, as far as was seen.
   std::string Leader() const;
   std::optional<Error> LastError() const;
@@ -87,11 +93,13 @@ class LeaderElector {
   Json MakeLease(const std::optional<Record>& previous) const;
   std::chrono::nanoseconds LeaseOf(const Record& record) const;
 
-  // Bounds each request, so that one that hangs leaves time for another.
+  // Bounds each request, so that one that hangs leaves time for another, and none of a leader
+  // outlasts its lease.
   class LimitedTransport final : public HttpTransport {
    public:
-    LimitedTransport(HttpTransport& transport, std::chrono::milliseconds timeout)
-        : transport_(transport), timeout_(timeout) {}
+    LimitedTransport(HttpTransport& transport, std::chrono::milliseconds timeout,
+                     const LeaderElector& elector)
+        : transport_(transport), timeout_(timeout), elector_(elector) {}
     Result<Response> Do(const Request& request, const std::stop_token& stop) override;
     Result<std::unique_ptr<BodyStream>> Open(const Request& request,
                                              const std::stop_token& stop) override;
@@ -99,6 +107,7 @@ class LeaderElector {
    private:
     HttpTransport& transport_;
     const std::chrono::milliseconds timeout_;
+    const LeaderElector& elector_;
   };
 
   const LeaderElectionOptions options_;

@@ -94,9 +94,11 @@ class Manager {
 
   // True without leader election once controllers work; with it, while the lease is certainly ours.
   bool IsLeader() const;
-  // Waits until the stores are in sync. kTimeout, kCancelled.
+  // Waits until the stores are in sync, but for those that the server refuses (401, 403) while it
+  // grants others. kTimeout, kCancelled.
   Result<void> WaitForSync(Clock::Steady deadline, const std::stop_token& stop = {});
-  // Waits until controllers work (in sync, and leading where that is asked for).
+  // Waits until controllers work (in sync, and leading where that is asked for). One whose sources
+  // are not all in sync has no turn until they are.
   Result<void> WaitUntilWorking(Clock::Steady deadline, const std::stop_token& stop = {});
 
   class Impl;

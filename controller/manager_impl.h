@@ -37,6 +37,8 @@ class Manager::Impl {
   void StartRunnables(bool leaders, const std::stop_token& stop);
   // Ending.
   void EndWork(bool lost_lease);
+  // Until when the work may go on; past: not any more.
+  Clock::Steady LeadsUntil() const;
   // Until all have ended or the deadline came; false when the lease was lost first.
   bool WaitWhileHolding(Clock::Steady deadline);
   bool WaitForControllers(Clock::Steady deadline);
@@ -84,10 +86,11 @@ class Manager::Impl {
   size_t running LARDER_GUARDED_BY(mutex) = 0;  // runnables
   std::optional<Error> failure LARDER_GUARDED_BY(mutex);
 
-  std::stop_source ending;  // of Run itself
-  std::stop_source work;    // of runnables, resyncs and the election
-  std::unique_ptr<internal::Resyncer> resyncer;
-  std::vector<std::jthread> threads;  // runnables
+  std::stop_source ending;                             // of Run itself
+  std::stop_source work;                               // of runnables, resyncs and the election
+  std::unique_ptr<internal::Resyncer> resyncer;        // of controllers that need the lease
+  std::unique_ptr<internal::Resyncer> early_resyncer;  // of those that do not
+  std::vector<std::jthread> threads;                   // runnables
   std::jthread election;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "base/duration.h"
 #include "controller/manager_impl.h"
@@ -18,9 +19,14 @@ using std::chrono::milliseconds;
 
 // After the time for running reconciles is over they are asked to end: how long that may take.
 constexpr std::chrono::seconds kCancelPatience{2};
+// The same where no time is left: for workers that have nothing to do but to wake up.
+constexpr milliseconds kLeastPatience{200};
 constexpr std::chrono::seconds kEventPatience{2};
 // How often a manager that is ending looks whether it still holds the lease.
 constexpr milliseconds kLeaseLook{100};
+// Of waiting for the first sync, and how many of them pass between two lines of the log.
+constexpr std::chrono::seconds kSyncPiece{1};
+constexpr int kPiecesPerLog = 10;
 
 std::string RoleName(SourceRole role) {
   switch (role) {
@@ -32,6 +38,15 @@ std::string RoleName(SourceRole role) {
       break;
   }
   return "watches";
+}
+
+// Where a right is missing, waiting helps nobody; where none is there at all, so does going on.
+bool OnlyRefusedAreMissing(const std::vector<FactoryInformerStatus>& all) {
+  return std::any_of(all.begin(), all.end(),
+                     [](const FactoryInformerStatus& one) { return one.status.synced; }) &&
+         std::all_of(all.begin(), all.end(), [](const FactoryInformerStatus& one) {
+           return one.status.synced || one.refused;
+         });
 }
 
 }  // namespace
@@ -71,10 +86,14 @@ Result<void> Manager::Impl::Serve() {
   health->AddHealthCheck("ping", [] { return Result<void>(); });
   health->AddReadyCheck("store", [this] { return store->Health(); });
   health->AddReadyCheck("informers", [this]() -> Result<void> {
+    const SharedInformerFactory* informers = Factory();
+    if (informers == nullptr) {
+      return MakeError(ErrorCode::kNotReady, "the server was not reached yet");
+    }
+    LARDER_RETURN_IF_ERROR(informers->Ready());
     MutexLock lock(mutex);
     if (synced) return {};
-    return MakeError(ErrorCode::kNotReady, "{}",
-                     factory ? "not in sync yet" : "the server was not reached yet");
+    return MakeError(ErrorCode::kNotReady, "not in sync yet");
   });
   health->OnScrape([this] { PublishLeadership(); });
   if (config.listen == "0") return {};
@@ -113,6 +132,7 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
     factory = std::make_unique<SharedInformerFactory>(context, defaults);
   }
   resyncer = std::make_unique<internal::Resyncer>(store.get(), clock);
+  early_resyncer = std::make_unique<internal::Resyncer>(store.get(), clock);
   LARDER_RETURN_IF_ERROR(OpenWatches(stop));
   std::vector<Controller::Definition> wanted;
   {
@@ -194,8 +214,11 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
     definition.options.max_concurrent_reconciles = config.max_concurrent_reconciles;
   }
   LARDER_ASSIGN_OR_RETURN(auto queue, WorkQueue::Open(QueueOptions(definition)));
-  Controller::Environment environment{client.get(), events.get(),      &registry,
-                                      clock,        config.base_delay, config.max_delay};
+  Controller::Environment environment{client.get(),      events.get(),     &registry, clock,
+                                      config.base_delay, config.max_delay, {}};
+  if (elector && definition.options.needs_leader_election) {
+    environment.leads = [this] { return elector->IsLeader(); };
+  }
   Controller* controller = nullptr;
   {
     MutexLock lock(mutex);
@@ -204,12 +227,16 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
     controller = controllers.back().get();
   }
   const Controller::Definition& kept = controller->definition();
+  health->AddReadyCheck("queue/" + kept.name, [controller]() -> Result<void> {
+    const auto error = controller->queue().Status().error;
+    return error ? tl::unexpected(*error) : Result<void>();
+  });
   const auto primary =
       std::find_if(kept.sources.begin(), kept.sources.end(),
                    [](const Source& source) { return source.role == SourceRole::kFor; });
   LARDER_ASSIGN_OR_RETURN(const Resource owner, client->Resolve(primary->resource, stop));
-  for (size_t i = 0; i < kept.sources.size(); ++i) {
-    const Source& source = kept.sources[i];
+  std::map<std::pair<const SharedInformer*, std::string>, int> alike;
+  for (const Source& source : kept.sources) {
     LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
     LARDER_ASSIGN_OR_RETURN(SharedInformer * informer, OpenInformer(source, resource));
     std::vector<Predicate> predicates = kept.predicates;
@@ -221,15 +248,20 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
     EnqueuerOptions enqueuer;
     // A source is known by what it is, so that changing the order of calls changes nothing.
     enqueuer.name = fmt::format("{}/{}/{}", kept.name, RoleName(source.role), resource.ToString());
+    // Of several alike the first keeps that name.
+    const int ordinal = ++alike[{informer, enqueuer.name}];
+    if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
     enqueuer.revision = kept.options.revision;
     enqueuer.initial_priority = kept.options.initial_priority;
     const int32_t priority = source.options.priority.value_or(kept.options.priority);
+    controller->WaitFor(informer);
     LARDER_RETURN_IF_ERROR(
         informer->AddEnqueuer(&controller->queue(), enqueuer,
                               internal::MakeEnqueueFunction(kept.name, map, predicates, priority)));
     const auto period = kept.options.resync_period.value_or(config.resync_period);
     if (source.role == SourceRole::kFor && period.count() > 0) {
-      resyncer->Add({controller, informer, predicates, period});
+      const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
+      one->Add({controller, informer, predicates, period});
     }
   }
   return {};
@@ -239,15 +271,24 @@ Result<void> Manager::Impl::Sync(const std::stop_token& stop) {
   SharedInformerFactory* const informers = Factory();
   informers->Start();
   const Clock::Steady begin = clock->Now();
-  for (;;) {
-    // In pieces, so that a log shows what is missing.
-    Result<void> done = informers->WaitForCacheSync(clock->Now() + std::chrono::seconds(10), stop);
-    if (done) break;
+  // In pieces, so that a log shows what is missing.
+  for (int piece = 1;; ++piece) {
+    Result<void> done = informers->WaitForCacheSync(clock->Now() + kSyncPiece, stop);
+    if (done) {
+      spdlog::info("in sync after {}",
+                   FormatDuration(std::chrono::duration_cast<milliseconds>(clock->Now() - begin)));
+      break;
+    }
     if (done.error().code != ErrorCode::kTimeout) return done;
-    spdlog::info("waiting for the first sync: {}", done.error().message);
+    if (OnlyRefusedAreMissing(informers->Status())) {
+      spdlog::error("going on without what the server refuses, whose controllers wait: {}",
+                    done.error().message);
+      break;
+    }
+    if (piece % kPiecesPerLog == 0) {
+      spdlog::info("waiting for the first sync: {}", done.error().message);
+    }
   }
-  spdlog::info("in sync after {}",
-               FormatDuration(std::chrono::duration_cast<milliseconds>(clock->Now() - begin)));
   MutexLock lock(mutex);
   synced = true;
   changed.notify_all();
@@ -308,6 +349,7 @@ Result<void> Manager::Impl::Lead(const std::stop_token& stop) {
 Result<void> Manager::Impl::Work(const std::stop_token& stop) {
   StartControllers(false);
   StartRunnables(false, work.get_token());
+  early_resyncer->Start();
   LARDER_RETURN_IF_ERROR(Lead(stop));
   StartControllers(true);
   StartRunnables(true, work.get_token());
@@ -315,10 +357,17 @@ Result<void> Manager::Impl::Work(const std::stop_token& stop) {
   MutexLock lock(mutex);
   working = true;
   changed.notify_all();
-  while (!failure && clock->WaitUntil(mutex, changed, Clock::Steady::max(), stop)) {
+  // The election's thread may hang in a request when the time is over: the clock decides.
+  while (!failure && clock->WaitUntil(mutex, changed, LeadsUntil(), stop)) {
+    if (elector && !elector->IsLeader() && !failure) failure = elector->Lost();
   }
   if (failure) return tl::unexpected(*failure);
   return {};
+}
+
+Clock::Steady Manager::Impl::LeadsUntil() const {
+  if (!elector) return Clock::Steady::max();
+  return elector->LeadsUntil().value_or(clock->Now());
 }
 
 bool Manager::Impl::WaitForControllers(Clock::Steady deadline) {
@@ -337,15 +386,24 @@ bool Manager::Impl::WaitForRunnables(Clock::Steady deadline) {
 }
 
 void Manager::Impl::EndWork(bool lost_lease) {
-  for (Controller* controller : Controllers()) controller->BeginStop();
+  const std::vector<Controller*> all = Controllers();
+  for (Controller* controller : all) controller->BeginStop();
   work.request_stop();
-  if (resyncer) resyncer->Stop();
+  // Before anything is waited for: another may lead soon.
+  if (lost_lease) {
+    for (Controller* controller : all) controller->CancelRuns();
+  }
+  for (const auto& one : {resyncer.get(), early_resyncer.get()}) {
+    if (one != nullptr) one->Stop();
+  }
   if (!lost_lease) lost_lease = !WaitWhileHolding(clock->Now() + config.shutdown_timeout);
-  for (Controller* controller : Controllers()) controller->CancelRuns();
-  // Nobody else can hold the lease before its duration is over; a tenth of the rest is for us.
-  const auto patience =
-      lost_lease ? (config.lease_duration - config.renew_deadline) * 9 / 10 : kCancelPatience;
-  const Clock::Steady last = clock->Now() + patience;
+  for (Controller* controller : all) controller->CancelRuns();
+  Clock::Steady last = clock->Now() + kCancelPatience;
+  if (lost_lease) {
+    // Nobody else can hold the lease before its duration is over; a tenth of the rest is for us.
+    const auto rest = (config.lease_duration - config.renew_deadline) * 9 / 10;
+    last = std::max(LeadsUntil() + rest, clock->Now() + kLeastPatience);
+  }
   if (!WaitForControllers(last) || !WaitForRunnables(last)) Stuck();
 }
 

@@ -18,6 +18,11 @@ std::string Millis(Clock::Wall time) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count());
 }
 
+// Never where that is later than the calendar goes.
+Clock::Wall After(Clock::Wall time, Clock::Wall::duration period) {
+  return period > Clock::Wall::max() - time ? Clock::Wall::max() : time + period;
+}
+
 Result<void> WriteNote(Store& store, const Controller& controller, Clock::Wall time) {
   Transaction transaction = store.Begin();
   transaction.PutNote(NoteName(controller), Millis(time));
@@ -30,7 +35,7 @@ void Resyncer::Start() {
   if (entries_.empty()) return;
   thread_ = std::jthread([this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      const Clock::Wall next = RunDue();
+      const Clock::Wall next = RunDue(stop);
       // A failed one is tried again after a while, and a clock that was set is noticed.
       const auto pause = std::clamp<Clock::Wall::duration>(
           next - clock_->WallNow(), milliseconds(10), std::chrono::minutes(1));
@@ -61,7 +66,7 @@ Clock::Wall Resyncer::LastRun(const Entry& entry) {
   return now;
 }
 
-Result<void> Resyncer::Resync(const Entry& entry) {
+Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
   const EnqueueFunction function =
       MakeEnqueueFunction(entry.controller->name(), Itself(), entry.predicates,
                           entry.controller->definition().options.initial_priority);
@@ -72,23 +77,25 @@ Result<void> Resyncer::Resync(const Entry& entry) {
              [&](std::string_view key, int32_t priority) {
                if (auto added = queue.AddWithPriority(key, priority); !added) outcome = added;
              });
-    return outcome.has_value();
+    return outcome.has_value() && !stop.stop_requested();
   }));
   LARDER_RETURN_IF_ERROR(outcome);
+  if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
   return WriteNote(*store_, *entry.controller, clock_->WallNow());
 }
 
-Clock::Wall Resyncer::RunDue() {
+Clock::Wall Resyncer::RunDue(const std::stop_token& stop) {
   Clock::Wall next = Clock::Wall::max();
   for (const Entry& entry : entries_) {
+    if (stop.stop_requested()) break;
     const auto period = std::chrono::duration_cast<Clock::Wall::duration>(entry.period);
-    Clock::Wall due = LastRun(entry) + period;
+    Clock::Wall due = After(LastRun(entry), period);
     if (due <= clock_->WallNow()) {
-      if (auto done = Resync(entry); !done) {
+      if (auto done = Resync(entry, stop); !done && !stop.stop_requested()) {
         spdlog::warn("resync failed: {} controller={}", done.error().ToString(),
                      entry.controller->name());
       }
-      due = LastRun(entry) + period;
+      due = After(LastRun(entry), period);
     }
     next = std::min(next, due);
   }

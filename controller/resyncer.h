@@ -2,11 +2,13 @@
 //
 // When a controller's keys were last queued is kept in the store, so that restarts neither cause a
 // resync nor put it off. Keys are queued at low priority, after live changes. Errors are logged,
-// and tried again at the next look. One thread for all controllers of a manager.
+// and tried again at the next look. One thread for the controllers of a manager that need the
+// lease, one for those that do not.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,12 +36,13 @@ class Resyncer {
   void Start();
   void Stop();
 
-  // Queues what is due; returns when to look again. What the thread repeats.
-  Clock::Wall RunDue();
+  // Queues what is due; returns when to look again. What the thread repeats. A stop leaves a resync
+  // where it is: it is due again at the next start.
+  Clock::Wall RunDue(const std::stop_token& stop = {});
 
  private:
   Clock::Wall LastRun(const Entry& entry);
-  Result<void> Resync(const Entry& entry);
+  Result<void> Resync(const Entry& entry, const std::stop_token& stop);
 
   Store* const store_;
   Clock* const clock_;

@@ -50,7 +50,15 @@ bool Passes(const std::string& controller, const std::vector<Predicate>& predica
 void MapInto(const std::string& controller, const MapFunction& map, const Object& object,
              std::vector<std::string>& keys) {
   try {
-    for (const ObjectKey& key : map(object)) keys.push_back(key.ToString());
+    for (const ObjectKey& key : map(object)) {
+      std::string text = key.ToString();
+      if (text.size() <= WorkQueue::kMaxItemBytes) {
+        keys.push_back(std::move(text));
+        continue;
+      }
+      spdlog::error("the mapping function made a key of {} bytes, not queued controller={} key={}",
+                    text.size(), controller, object.key().ToString());
+    }
   } catch (const std::exception& error) {
     spdlog::error("the mapping function threw, its keys are not queued: {} controller={} key={}",
                   error.what(), controller, object.key().ToString());

@@ -10,6 +10,7 @@
 #include "controller/builder.h"
 #include "controller/finalizer.h"
 #include "controller/owner.h"
+#include "schema/transform.h"
 #include "tests/controller/fixture.h"
 
 namespace larder {
@@ -183,6 +184,60 @@ TEST_F(ControllerTest, OwnedAndMappedObjectsQueueTheirKeys) {
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 3 && runs_.Of("default/b") == 2; }));
 }
 
+TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
+  const auto to = [](const std::string& name) {
+    return [name](const Object&) { return std::vector<ObjectKey>{{"default", name}}; };
+  };
+  const auto run = [&] {
+    return Run([&](Manager& target) {
+      return ControllerBuilder(target)
+          .For("pods")
+          .Watches("configmaps", to("one"))
+          .Watches("configmaps", to("two"))
+          .Complete(Counting());
+    });
+  };
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  auto manager = run();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/one") == 1; }));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/two") == 1; }));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  // Both names are known: nothing comes again.
+  manager = run();
+  CreatePod("a");
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_EQ(runs_.Keys().size(), 3u);
+  EXPECT_EQ(runs_.Of("default/one") + runs_.Of("default/two"), 2);
+}
+
+TEST_F(ControllerTest, AMappedKeyThatIsTooLongIsDropped) {
+  const auto create = [&](const std::string& name, size_t bytes) {
+    ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"namespace":"default","name":")" +
+                                                   name + R"(","annotations":{"of":")" +
+                                                   std::string(bytes, 'x') + R"("}}})"));
+  };
+  create("stored", 70'000);
+  auto manager = Run([&](Manager& target) {
+    return ControllerBuilder(target)
+        .For("pods")
+        .Watches("configmaps",
+                 [](const Object& config) {
+                   return std::vector<ObjectKey>{{"default", std::string(*config.Annotation("of"))},
+                                                 {"default", std::string(config.name())}};
+                 })
+        .Complete(Counting());
+  });
+  create("longer", 200'000);
+  create("last", 1);
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/last") == 1; }));
+  EXPECT_TRUE(Eventually([&] {
+    return runs_.Keys() ==
+           std::set<std::string>{"default/x", "default/last", "default/longer", "default/stored"};
+  }));
+  EXPECT_EQ((*manager)->FindController("pods")->queue().Counters().items, 0u);
+}
+
 TEST_F(ControllerTest, ARestartReconcilesExactlyWhatChangedOrIsPending) {
   // LARDER_RESTART_PODS=100000 for the long form.
   const char* count = std::getenv("LARDER_RESTART_PODS");
@@ -300,6 +355,21 @@ TEST_F(ControllerTest, AResyncQueuesEveryKeyAndIsRememberedAcrossRestarts) {
   EXPECT_TRUE(Eventually([&] { return runs_.Keys().size() == 5; }));
 }
 
+TEST_F(ControllerTest, AResyncPeriodThatIsForEverNeverComes) {
+  ManagerOptions options = environment_->Options();
+  options.config.resync_period = std::chrono::nanoseconds::max();
+  CreatePod("a");
+  auto manager = RunPods(options);
+  // A resync would be behind each of these, and looks every 10 ms.
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    CreatePod(name);
+    ASSERT_TRUE(Eventually([&] { return runs_.Of("default/" + name) >= 1; }));
+    RealClock()->SleepFor(milliseconds(5), {});
+  }
+  EXPECT_EQ(runs_.Of("default/a"), 1);
+}
+
 TEST_F(ControllerTest, AFinalizerKeepsAnObjectUntilItIsCleanedUp) {
   std::atomic<int> cleaned{0};
   auto manager =
@@ -322,6 +392,40 @@ TEST_F(ControllerTest, AFinalizerKeepsAnObjectUntilItIsCleanedUp) {
   ASSERT_TRUE(cluster().Delete("pods", "default", "a"));
   EXPECT_TRUE(Eventually([&] { return !cluster().Get("pods", "default", "a"); }));
   EXPECT_GE(cleaned, 1);
+}
+
+TEST_F(ControllerTest, AFinalizerLeavesWhatTheStoreDoesNotHold) {
+  // One store without the data, one with nothing but metadata.
+  for (const bool metadata_only : {false, true}) {
+    const std::string name = metadata_only ? "metadata" : "transform";
+    SourceOptions source;
+    source.metadata_only = metadata_only;
+    if (!metadata_only) source.transform = *DropPaths({"data"});
+    const auto reconcile = [](ReconcileContext& context,
+                              const ReconcileRequest& request) -> Result<Outcome> {
+      LARDER_ASSIGN_OR_RETURN(ObjectPtr object, context.client().Find("configmaps", request.key));
+      if (!object) return Outcome::Done();
+      LARDER_RETURN_IF_ERROR(HandleFinalizer(context, "configmaps", object, "example.com/mine",
+                                             [] { return Result<void>(); }));
+      return Outcome::Done();
+    };
+    auto manager = Run(
+        [&](Manager& target) {
+          return ControllerBuilder(target).For("configmaps", source).Complete(reconcile);
+        },
+        environment_->Options(name));
+    ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"namespace":"default","name":")" +
+                                                   name +
+                                                   R"(","finalizers":["example.com/other"]},)"
+                                                   R"("data":{"key":"value"}})"));
+    const auto read = [&] { return *cluster().Get("configmaps", "default", name); };
+    ASSERT_TRUE(Eventually([&] { return HasFinalizer(*read(), "example.com/mine"); })) << name;
+    EXPECT_EQ(read()->ToMutable()["data"]["key"], "value") << name;
+    EXPECT_TRUE(HasFinalizer(*read(), "example.com/other"));
+    ASSERT_TRUE(cluster().Delete("configmaps", "default", name));
+    ASSERT_TRUE(Eventually([&] { return !HasFinalizer(*read(), "example.com/mine"); })) << name;
+    EXPECT_EQ(read()->ToMutable()["data"]["key"], "value") << name;
+  }
 }
 
 TEST_F(ControllerTest, ApplyWritesTheIntentAndWaitForCacheShowsIt) {

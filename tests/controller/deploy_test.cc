@@ -82,7 +82,7 @@ TEST(Deploy, EveryVariableIsASettingWithAValueThatIsAllowed) {
     if (node.is_object() && node.contains("name") && node.contains("value") &&
         node.at("name").is_string()) {
       const std::string name = node.at("name");
-      if (name == "" || std::islower(static_cast<unsigned char>(name[0]))) return;
+      if (name.empty() || std::islower(static_cast<unsigned char>(name[0]))) return;
       EXPECT_TRUE(known.contains(name)) << path << ": " << name;
       for (const internal::Setting& setting : internal::Settings()) {
         if (setting.variable != name) continue;

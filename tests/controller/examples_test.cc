@@ -1,8 +1,8 @@
 // The examples as a user runs them, on a simulated cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
+#include <csignal>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>

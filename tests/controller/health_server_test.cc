@@ -4,10 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <prometheus/counter.h>
 #include <prometheus/registry.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "tests/client/test_certificates.h"
 
@@ -71,6 +77,33 @@ TEST_F(HealthServerTest, MetricsAreBroughtUpToDateBeforeTheyAreShown) {
   const auto second = Get("/metrics");
   EXPECT_THAT(second->body, HasSubstr("asked_total 2"));
   EXPECT_THAT(second->get_header_value("Content-Type"), HasSubstr("version=0.0.4"));
+}
+
+TEST_F(HealthServerTest, ProbesAreAnsweredAtOnceBesideConnectionsThatAreIdle) {
+  Start();
+  // Scrapers that keep their connections, and some that never ask.
+  std::vector<std::unique_ptr<httplib::Client>> scrapers;
+  std::vector<int> silent;
+  for (int i = 0; i < 6; ++i) {
+    auto& scraper =
+        scrapers.emplace_back(std::make_unique<httplib::Client>("127.0.0.1", server_.port()));
+    scraper->set_keep_alive(true);
+    ASSERT_TRUE(scraper->Get("/metrics"));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_.port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    silent.push_back(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(silent.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto answer = Get("/healthz");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  // A kubelet waits for a second.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+  for (const int socket : silent) ::close(socket);
 }
 
 TEST_F(HealthServerTest, APortInUseIsAnErrorThatNamesIt) {

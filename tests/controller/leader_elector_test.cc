@@ -36,6 +36,7 @@ class LeaderElectorTest : public ::testing::Test {
     }
     Result<Response> Do(const Request& request, const std::stop_token& stop) override {
       ++requests;
+      timeout = request.timeout;
       if (before) before();
       if (down) return MakeError(ErrorCode::kUnavailable, "no network");
       auto response = real->Do(request, stop);
@@ -53,6 +54,7 @@ class LeaderElectorTest : public ::testing::Test {
     bool down = false;
     bool lose_answers = false;
     int requests = 0;
+    milliseconds timeout{0};  // of the last request
     std::function<void()> before;
     std::function<void()> after;
     LeaderElector elector;
@@ -137,6 +139,19 @@ TEST_F(LeaderElectorTest, AnAnswerThatComesTooLateDoesNotMakeALeader) {
   a_->after = [this] { Advance(seconds(11)); };
   EXPECT_FALSE(a_->Try());
   EXPECT_FALSE(a_->elector.IsLeader());
+}
+
+TEST_F(LeaderElectorTest, ARenewalIsGivenNoMoreTimeThanIsLeft) {
+  ASSERT_TRUE(a_->Try());
+  EXPECT_EQ(a_->timeout, seconds(5));
+  a_->down = true;
+  Advance(seconds(4));
+  EXPECT_FALSE(a_->Try());
+  EXPECT_EQ(a_->timeout, seconds(5));
+  Advance(seconds(5));
+  a_->Try();
+  EXPECT_EQ(a_->timeout, seconds(1));
+  EXPECT_EQ(a_->elector.LeadsUntil(), a_->clock.Now() + seconds(1));
 }
 
 TEST_F(LeaderElectorTest, ReleaseLetsTheNextOneIn) {

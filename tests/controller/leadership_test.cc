@@ -1,8 +1,8 @@
 // Two managers, one lease: looked at from outside, never two leaders.
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <signal.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <random>
 

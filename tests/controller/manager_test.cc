@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/controller/fixture.h"
+#include "tests/queue/damage.h"
 
 namespace larder {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ManagerTest : public ControllerTest {
  protected:
@@ -56,6 +58,65 @@ TEST_F(ManagerTest, StartsAndWaitsWhileTheServerIsAway) {
   cluster().ClearFaults();
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
   EXPECT_EQ(HttpGet(running->port(), "/readyz"), "ok");
+}
+
+TEST_F(ManagerTest, AResourceThatIsForbiddenIsNamedAndStopsNoOther) {
+  const apiserver::User user{.name = "me", .token = "t"};
+  apiserver::User no_configmaps = user;
+  no_configmaps.forbidden = {"configmaps"};
+  cluster().SetUsers({no_configmaps});
+  ManagerOptions options = environment_->Options();
+  options.client->token = "t";
+  auto manager = Run(
+      [&](Manager& to) -> Result<void> {
+        LARDER_RETURN_IF_ERROR(ControllerBuilder(to).For("configmaps").Complete(Counting()));
+        return ControllerBuilder(to).For("pods").Complete(Counting());
+      },
+      options);
+  const auto ready = [&] { return HttpGet((*manager)->port(), "/readyz"); };
+  CreatePod("a");
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_EQ(runs_.Of("default/c"), 0);
+  EXPECT_THAT(ready(), HasSubstr("[-]informers failed: NotReady: configmaps: "));
+  EXPECT_THAT(ready(), HasSubstr("Forbidden"));
+  EXPECT_THAT(ready(), Not(HasSubstr("pods: ")));
+  cluster().SetUsers({user});
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/c") == 1; }));
+  EXPECT_TRUE(Eventually([&] { return ready() == "ok"; }));
+  // Taken away later: what is stored grows old, and says so.
+  apiserver::User no_pods = user;
+  no_pods.forbidden = {"pods"};
+  cluster().SetUsers({no_pods});
+  cluster().DropConnections();
+  EXPECT_TRUE(Eventually([&] { return ready().find("pods: Forbidden") != std::string::npos; }));
+}
+
+// A server that is away is nothing that a restart of this pod mends.
+TEST_F(ManagerTest, StaysReadyWhileTheServerIsAway) {
+  auto manager = RunPods();
+  cluster().AddFault({.type = apiserver::FaultType::kError, .times = -1, .code = 503});
+  cluster().DropConnections();
+  ASSERT_TRUE(Eventually([&] {
+    return (*manager)->informers()->Status().front().status.reflector.error.has_value();
+  }));
+  EXPECT_EQ(HttpGet((*manager)->port(), "/readyz"), "ok");
+}
+
+TEST_F(ManagerTest, AQueueThatCannotBeLoadedIsNamedInReadyz) {
+  CreatePod("a");
+  const ManagerOptions options = environment_->Options();
+  auto manager = RunPods(options);
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_THAT(HttpGet((*manager)->port(), "/readyz?verbose"), HasSubstr("[+]queue/pods ok"));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  testing::PutDamagedQueueRecord(options.config.store, "pods", "default/b", 1);
+  manager = RunPods(options);
+  EXPECT_TRUE(Eventually([&] {
+    return HttpGet((*manager)->port(), "/readyz").find("[-]queue/pods failed: Corruption: ") !=
+           std::string::npos;
+  }));
 }
 
 TEST_F(ManagerTest, LetsRunningReconcilesFinish) {
@@ -189,6 +250,128 @@ TEST_F(ManagerTest, OnlyTheLeaderReconcilesAndTheStandbyTakesOverFromAWarmStore)
   ASSERT_TRUE(first->Stop());
   ASSERT_TRUE(Eventually([&] { return runs_.Of("two:default/b") == 1; }));
   EXPECT_EQ(cluster().StatsOf("pods").lists, lists);
+}
+
+// Neither the request that hangs nor the wait for a reconcile that does not end may take the work
+// past the lease, which another can hold from then on.
+TEST_F(ManagerTest, ALeaseThatRunsOutBehindARequestThatHangsStopsTheWorkInTime) {
+  ManagerOptions options = ElectionOptions("one");
+  options.config.lease_duration = seconds(3);
+  options.config.renew_deadline = seconds(2);
+  options.config.retry_period = milliseconds(900);
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> stuck{false};
+  options.on_stuck = [&, gate] {
+    stuck = true;
+    gate->Open();
+  };
+  std::atomic<bool> told{false};
+  auto manager = RunPods(
+      [&, gate](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
+        runs_.Add(request.key.ToString());
+        told = !context.clock()->SleepFor(seconds(60), context.stop());
+        gate->Wait();
+        return MakeError(ErrorCode::kCancelled, "told to stop");
+      },
+      options);
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  cluster().AddFault({.type = apiserver::FaultType::kDelay,
+                      .resource = "leases.coordination.k8s.io",
+                      .times = -1,
+                      .delay_ms = 5'000});
+  ASSERT_TRUE(Eventually([&] { return !(*manager)->IsLeader(); }));
+  EXPECT_TRUE(testing::Environment::Eventually([&] { return told.load(); }, milliseconds(500)));
+  // A second less a tenth of it is left of the lease, of which some has passed.
+  EXPECT_TRUE(testing::Environment::Eventually([&] { return stuck.load(); }, milliseconds(1'200)));
+  const Result<void> ended = manager->Join();
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().message, HasSubstr("lost the lease default/lock"));
+}
+
+TEST_F(ManagerTest, ALostLeaseAsksReconcilesToEndBeforeItWaitsForAResync) {
+  ManagerOptions options = ElectionOptions("one");
+  options.config.resync_period = milliseconds(20);
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> hold{false};
+  std::atomic<bool> held{false};
+  std::atomic<bool> told{false};
+  const Predicate slow = [&, gate](const ObjectChange&) {
+    if (hold) {
+      held = true;
+      gate->Wait();
+    }
+    return true;
+  };
+  CreatePod("a");
+  auto manager = Run(
+      [&](Manager& target) {
+        return ControllerBuilder(target)
+            .For("pods", {.predicates = {slow}})
+            .Complete(
+                [&](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
+                  runs_.Add(request.key.ToString());
+                  told = !context.clock()->SleepFor(seconds(60), context.stop());
+                  return MakeError(ErrorCode::kCancelled, "told to stop");
+                });
+      },
+      options);
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  hold = true;
+  ASSERT_TRUE(Eventually([&] { return held.load(); }));
+  cluster().AddFault({.type = apiserver::FaultType::kError,
+                      .resource = "leases.coordination.k8s.io",
+                      .times = -1,
+                      .code = 500});
+  EXPECT_TRUE(testing::Environment::Eventually([&] { return told.load(); }, seconds(5)));
+  gate->Open();
+  EXPECT_FALSE(manager->Join());
+}
+
+TEST_F(ManagerTest, AResyncIsLeftWhereItIsWhenTheManagerStops) {
+  for (int i = 0; i < 100; ++i) CreatePod("p" + std::to_string(i));
+  ManagerOptions options = environment_->Options();
+  options.config.resync_period = milliseconds(50);
+  std::atomic<bool> slow{false};
+  std::atomic<int> looked{0};
+  auto manager = Run(
+      [&](Manager& target) {
+        return ControllerBuilder(target)
+            .For("pods", {.predicates = {[&](const ObjectChange&) {
+                            if (slow) {
+                              ++looked;
+                              RealClock()->SleepFor(milliseconds(50), {});
+                            }
+                            return true;
+                          }}})
+            .Complete(Counting());
+      },
+      options);
+  ASSERT_TRUE(Eventually([&] { return runs_.Keys().size() == 100; }));
+  slow = true;
+  ASSERT_TRUE(Eventually([&] { return looked > 0; }));
+  const int before = looked;
+  EXPECT_TRUE(manager->Stop());
+  EXPECT_LT(looked - before, 50);
+}
+
+TEST_F(ManagerTest, AControllerThatNeedsNoLeaseResyncsWithoutIt) {
+  auto leader = Run([](Manager& target) { return target.Watch("pods"); }, ElectionOptions("one"));
+  ASSERT_TRUE((*leader)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+  CreatePod("a");
+  ManagerOptions options = ElectionOptions("two");
+  options.config.resync_period = milliseconds(20);
+  auto standby = Run(
+      [&](Manager& target) {
+        return ControllerBuilder(target)
+            .For("pods")
+            .WithOptions({.needs_leader_election = false})
+            .Complete(Counting());
+      },
+      options);
+  EXPECT_TRUE(
+      testing::Environment::Eventually([&] { return runs_.Of("default/a") >= 3; }, seconds(10)));
+  EXPECT_FALSE((*standby)->IsLeader());
 }
 
 TEST_F(ManagerTest, ALostLeaseStopsTheWorkAndEndsRun) {
