@@ -6,6 +6,7 @@
 
 #include "apiserver/discovery.h"
 #include "apiserver/list_options.h"
+#include "apiserver/openapi.h"
 
 namespace larder::apiserver {
 namespace {
@@ -109,6 +110,9 @@ void ApiHandler::HandlePath(const httplib::Request& request, httplib::Response& 
   }
   if (request.method == "GET") {
     if (std::optional<std::string> document = DiscoveryJson(parts_.registry, path)) {
+      return AnswerJson(200, *document, response);
+    }
+    if (std::optional<std::string> document = OpenApiJson(parts_.registry, path)) {
       return AnswerJson(200, *document, response);
     }
   }

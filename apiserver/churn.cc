@@ -86,6 +86,10 @@ bool Churn::CreatePod(const PodVersion& pod) {
   return true;
 }
 
+int64_t Churn::WallSeconds() const {
+  return std::chrono::system_clock::to_time_t(clock_.WallNow());
+}
+
 void Churn::Forget(size_t at) {
   live_[at] = live_.back();
   live_.pop_back();
@@ -95,6 +99,7 @@ void Churn::UpdatePod(size_t at) {
   LivePod& live = live_[at];
   const std::string key = pods_.Key(live.pod.index).ToString();
   ++live.pod.revision;
+  live.pod.written = WallSeconds();
   StoredPtr stored;
   const State::Outcome outcome =
       state_.Put(*table_, key, pods_.Uid(live.pod.index, live.pod.incarnation), live.version,
@@ -139,13 +144,15 @@ void Churn::OneChange(const ChurnOptions& options, std::mt19937_64& random) {
   if (live_.empty() || roll < options.create) {
     if (live_.empty() && options.create <= 0) return;
     // A StatefulSet's pod comes back before a new one is made.
-    bool made = false;
+    PodVersion pod;
     if (!gone_.empty()) {
-      made = CreatePod(gone_.back());
+      pod = gone_.back();
       gone_.pop_back();
     } else {
-      made = CreatePod({next_index_++, 0, 0});
+      pod.index = next_index_++;
     }
+    pod.created = pod.written = WallSeconds();
+    const bool made = CreatePod(pod);
     MutexLock counts(mutex_);
     if (made) ++counts_.created;
     return;

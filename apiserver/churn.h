@@ -1,5 +1,8 @@
 // Load and churn: fills a cluster with pods, and keeps changing them at a chosen rate.
 //
+// managedFields of what changes have the clock's time; pods of a load have times that follow from
+// the seed.
+//
 // Thread-safe. One thread makes the changes. A pod that somebody else changed meanwhile is updated
 // on top of that change; one that somebody else deleted is forgotten.
 #pragma once
@@ -71,6 +74,7 @@ class Churn {
   void DeletePod(size_t at) LARDER_REQUIRES(change_mutex_);
   void UpdateForeign(const std::string& key) LARDER_REQUIRES(change_mutex_);
   void Forget(size_t at) LARDER_REQUIRES(change_mutex_);
+  int64_t WallSeconds() const;
   void OneChange(const ChurnOptions& options, std::mt19937_64& random);
   void Loop(const std::stop_token& stop);
 

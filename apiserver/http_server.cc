@@ -50,6 +50,11 @@ HttpServer::HttpServer(Options options, RequestHandler handler)
 HttpServer::~HttpServer() { Stop(); }
 
 Result<void> HttpServer::Start() {
+  // The system would take what is left of it in 16 bits.
+  if (options_.port < 0 || options_.port > 65535) {
+    return MakeError(ErrorCode::kInvalidArgument, "{} is no port: there are 0 to 65535",
+                     options_.port);
+  }
   port_ = options_.port == 0                           ? bind_to_any_port(options_.host)
           : bind_to_port(options_.host, options_.port) ? options_.port
                                                        : -1;

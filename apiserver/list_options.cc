@@ -97,10 +97,10 @@ ApiResult<void> ParseVersion(ListOptions& options) {
   return {};
 }
 
-ApiResult<std::string> AbsentValue(const ResourceInfo& info, const std::string& path) {
-  if (path == "metadata.name" || path == "metadata.namespace") return std::string();
+ApiResult<void> CheckSelectable(const ResourceInfo& info, const std::string& path) {
+  if (path == "metadata.name" || path == "metadata.namespace") return {};
   for (const SelectableField& field : info.fields) {
-    if (field.path == path) return field.absent;
+    if (field.name == path) return {};
   }
   if (info.fields.empty()) {
     return tl::unexpected(BadRequestStatus(
@@ -143,11 +143,10 @@ ApiResult<ObjectFilter> ObjectFilter::Parse(const QueryParameters& query,
   Result<FieldSelector> fields = FieldSelector::Parse(Parameter(query, "fieldSelector"));
   if (!fields) return tl::unexpected(BadRequestStatus(fields.error().message));
   for (const FieldSelector::Requirement& requirement : fields->requirements()) {
-    ApiResult<std::string> absent = AbsentValue(info, requirement.path.text());
-    if (!absent) return tl::unexpected(std::move(absent).error());
-    out.fields_.push_back(
-        {requirement.path, requirement.value, *std::move(absent), requirement.negated});
+    ApiResult<void> selectable = CheckSelectable(info, requirement.path.text());
+    if (!selectable) return tl::unexpected(std::move(selectable).error());
   }
+  out.fields_ = fields->For(info.resource);
   if (query.contains("shardSelector")) {
     Result<ShardSelector> shard = ShardSelector::Parse(Parameter(query, "shardSelector"));
     if (!shard) {
@@ -165,14 +164,9 @@ bool ObjectFilter::Matches(const StoredObject& object) const {
 
 bool ObjectFilter::Matches(const StoredObject& object, const StoredBody::Rendered& rendered) const {
   if (shard_ && !shard_->Matches(object.Namespace(), object.identity->uid)) return false;
-  if (labels_.Empty() && fields_.empty()) return true;
+  if (labels_.Empty() && fields_.Empty()) return true;
   const Result<ObjectPtr> parsed = Object::Parse(rendered.text);
-  if (!parsed || !labels_.Matches(**parsed)) return false;
-  for (const FieldRequirement& field : fields_) {
-    const std::string value = field.path.Value(**parsed).value_or(field.absent);
-    if ((value == field.value) == field.negated) return false;
-  }
-  return true;
+  return parsed && labels_.Matches(**parsed) && fields_.Matches(**parsed);
 }
 
 ApiResult<ListOptions> ListOptions::Parse(const QueryParameters& query, const ResourceInfo& info) {

@@ -32,22 +32,15 @@ class ObjectFilter {
   static ApiResult<ObjectFilter> Parse(const QueryParameters& query, const ResourceInfo& info);
 
   // True where every object matches.
-  bool Empty() const { return labels_.Empty() && fields_.empty() && !shard_; }
+  bool Empty() const { return labels_.Empty() && fields_.Empty() && !shard_; }
   bool Matches(const StoredObject& object, const StoredBody::Rendered& rendered) const;
   // The same, where nobody rendered it yet.
   bool Matches(const StoredObject& object) const;
   const std::optional<ShardSelector>& shard() const { return shard_; }
 
  private:
-  struct FieldRequirement {
-    FieldPath path;
-    std::string value;
-    std::string absent;
-    bool negated = false;
-  };
-
   LabelSelector labels_;
-  std::vector<FieldRequirement> fields_;
+  FieldSelector fields_;
   std::optional<ShardSelector> shard_;
 };
 

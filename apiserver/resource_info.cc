@@ -11,7 +11,7 @@ namespace {
 // deleted object.
 ResourceInfoPtr BuiltIn(std::string group, std::string resource, std::string kind, bool namespaced,
                         std::string_view traits, std::vector<std::string> short_names,
-                        std::vector<SelectableField> fields = {}, bool in_all = false) {
+                        bool in_all = false) {
   auto info = std::make_shared<ResourceInfo>();
   info->singular = kind;
   for (char& c : info->singular) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -25,52 +25,30 @@ ResourceInfoPtr BuiltIn(std::string group, std::string resource, std::string kin
   info->unconditional_update = traits.find('v') == std::string_view::npos;
   info->create_on_update = traits.find('u') != std::string_view::npos;
   info->returns_deleted = traits.find('d') != std::string_view::npos;
-  info->fields = std::move(fields);
+  info->fields = SelectableFields(info->resource);
   return info;
 }
 
 std::vector<ResourceInfoPtr> BuiltIns() {
-  const std::vector<SelectableField> pod_fields = {{"spec.nodeName", ""},
-                                                   {"spec.restartPolicy", ""},
-                                                   {"spec.schedulerName", ""},
-                                                   {"spec.serviceAccountName", ""},
-                                                   {"spec.hostNetwork", "false"},
-                                                   {"status.phase", ""},
-                                                   {"status.podIP", ""},
-                                                   {"status.podIPs", ""},
-                                                   {"status.nominatedNodeName", ""}};
-  const std::vector<SelectableField> event_fields = {{"involvedObject.kind", ""},
-                                                     {"involvedObject.namespace", ""},
-                                                     {"involvedObject.name", ""},
-                                                     {"involvedObject.uid", ""},
-                                                     {"involvedObject.apiVersion", ""},
-                                                     {"involvedObject.resourceVersion", ""},
-                                                     {"involvedObject.fieldPath", ""},
-                                                     {"reason", ""},
-                                                     {"reportingComponent", ""},
-                                                     {"source", ""},
-                                                     {"type", ""}};
   return {
       BuiltIn("", "configmaps", "ConfigMap", true, "", {"cm"}),
       BuiltIn("", "endpoints", "Endpoints", true, "u", {"ep"}),
-      BuiltIn("", "events", "Event", true, "u", {"ev"}, event_fields),
-      BuiltIn("", "namespaces", "Namespace", false, "s", {"ns"}, {{"status.phase", ""}}),
-      BuiltIn("", "nodes", "Node", false, "s", {"no"}, {{"spec.unschedulable", "false"}}),
+      BuiltIn("", "events", "Event", true, "u", {"ev"}),
+      BuiltIn("", "namespaces", "Namespace", false, "s", {"ns"}),
+      BuiltIn("", "nodes", "Node", false, "s", {"no"}),
       BuiltIn("", "persistentvolumeclaims", "PersistentVolumeClaim", true, "sd", {"pvc"}),
-      BuiltIn("", "pods", "Pod", true, "sgd", {"po"}, pod_fields, true),
-      BuiltIn("", "secrets", "Secret", true, "", {}, {{"type", ""}}),
+      BuiltIn("", "pods", "Pod", true, "sgd", {"po"}, true),
+      BuiltIn("", "secrets", "Secret", true, "", {}),
       BuiltIn("", "serviceaccounts", "ServiceAccount", true, "d", {"sa"}),
-      BuiltIn("", "services", "Service", true, "s", {"svc"},
-              {{"spec.clusterIP", ""}, {"spec.type", ""}}, true),
+      BuiltIn("", "services", "Service", true, "s", {"svc"}, true),
       BuiltIn("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition",
               false, "sg", {"crd", "crds"}),
-      BuiltIn("apps", "daemonsets", "DaemonSet", true, "sg", {"ds"}, {}, true),
-      BuiltIn("apps", "deployments", "Deployment", true, "scg", {"deploy"}, {}, true),
-      BuiltIn("apps", "replicasets", "ReplicaSet", true, "scg", {"rs"}, {{"status.replicas", "0"}},
-              true),
-      BuiltIn("apps", "statefulsets", "StatefulSet", true, "scg", {"sts"}, {}, true),
-      BuiltIn("batch", "cronjobs", "CronJob", true, "sg", {"cj"}, {}, true),
-      BuiltIn("batch", "jobs", "Job", true, "sg", {}, {{"status.successful", "0"}}, true),
+      BuiltIn("apps", "daemonsets", "DaemonSet", true, "sg", {"ds"}, true),
+      BuiltIn("apps", "deployments", "Deployment", true, "scg", {"deploy"}, true),
+      BuiltIn("apps", "replicasets", "ReplicaSet", true, "scg", {"rs"}, true),
+      BuiltIn("apps", "statefulsets", "StatefulSet", true, "scg", {"sts"}, true),
+      BuiltIn("batch", "cronjobs", "CronJob", true, "sg", {"cj"}, true),
+      BuiltIn("batch", "jobs", "Job", true, "sg", {}, true),
       BuiltIn("coordination.k8s.io", "leases", "Lease", true, "uv", {}),
   };
 }
@@ -96,7 +74,7 @@ std::vector<SelectableField> CustomFields(const Json& version) {
   for (const Json& field : version.value("selectableFields", Json::array())) {
     std::string path = StringAt(field, "jsonPath");
     if (!path.empty() && path.front() == '.') path.erase(0, 1);
-    if (!path.empty()) out.push_back({std::move(path), ""});
+    if (!path.empty()) out.push_back({std::move(path)});
   }
   return out;
 }

@@ -15,15 +15,9 @@
 #include "base/mutex.h"
 #include "schema/object.h"
 #include "schema/resource.h"
+#include "schema/selectable_fields.h"
 
 namespace larder::apiserver {
-
-// A field that a fieldSelector may name, and what it compares as where the object has none: the
-// real server compares Go zero values ("false" for a bool, "0" for a number).
-struct SelectableField {
-  std::string path;
-  std::string absent;
-};
 
 struct ResourceInfo {
   Resource resource;

@@ -80,7 +80,7 @@ class Simulator {
   std::string CaCertificate() const;
   // A client certificate and key for a user, as one PEM text each.
   Result<std::pair<std::string, std::string>> ClientCertificate(const std::string& user) const;
-  // With the first user's token.
+  // With the first user's token; of a server with TLS and no users, with one that means nothing.
   std::string Kubeconfig() const;
   // Written with mode 0600. Returns the path.
   Result<std::string> WriteKubeconfig(const std::string& path) const;

@@ -81,15 +81,16 @@ struct Owner {
 class PodWriter {
  public:
   PodWriter(const Owner& owner, std::string name, std::string uid, std::string node, uint64_t hash,
-            uint32_t revision)
+            const PodVersion& pod)
       : owner_(owner),
         name_(std::move(name)),
         uid_(std::move(uid)),
         node_(std::move(node)),
         hash_(hash),
-        revision_(revision),
-        created_(kEpoch + static_cast<int64_t>(hash % 2'000'000)),
-        changed_(created_ + 12 + 37 * static_cast<int64_t>(revision)) {
+        revision_(pod.revision),
+        created_(pod.created != 0 ? pod.created : kEpoch + static_cast<int64_t>(hash % 2'000'000)),
+        changed_(created_ + 12 + 37 * static_cast<int64_t>(pod.revision)),
+        written_(pod.written != 0 ? pod.written : changed_) {
     pod_ip_ = Ip(100, hash);
     host_ip_ = Ip(10, Mix(7, hash));
     out_.text.reserve(10 * 1024);
@@ -189,7 +190,7 @@ class PodWriter {
   }
 
   void KubeletFields() {
-    Add(R"({"manager":"kubelet","operation":"Update","apiVersion":"v1","time":")", Time(changed_),
+    Add(R"({"manager":"kubelet","operation":"Update","apiVersion":"v1","time":")", Time(written_),
         R"(","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{".":{})");
     for (const std::string_view type :
          {"ContainersReady", "Initialized", "PodReadyToStartContainers", "PodScheduled", "Ready"}) {
@@ -279,6 +280,7 @@ class PodWriter {
   const uint32_t revision_;
   const int64_t created_;
   const int64_t changed_;
+  const int64_t written_;
   std::string pod_ip_;
   std::string host_ip_;
   PreparedBody out_;
@@ -318,7 +320,7 @@ PreparedBody PodSource::Make(const PodVersion& pod) const {
   const Owner owner = OwnerOf(*this, pod.index);
   const uint64_t hash = Mix(Mix(shape_.seed + 2, pod.index), pod.incarnation);
   return PodWriter(owner, PodName(owner, shape_.seed, pod.index), Uid(pod.index, pod.incarnation),
-                   NodeName(hash % std::max<uint64_t>(1, shape_.nodes)), hash, pod.revision)
+                   NodeName(hash % std::max<uint64_t>(1, shape_.nodes)), hash, pod)
       .Write();
 }
 

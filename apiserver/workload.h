@@ -1,11 +1,11 @@
 // Pods as a busy cluster has them: 5 to 10 KB each, with managedFields, owners, probes, volumes and
 // a full status.
 //
-// A pod is a function of (seed, index, incarnation, revision) and of nothing else, so a test can
-// say what the hundredth pod looks like without asking. Ten pods in a row share a Deployment and
-// its template; every sixteenth Deployment is a StatefulSet, whose pods come back under their old
-// name (a higher incarnation: another uid). A revision is an update as a kubelet makes it:
-// readiness, restarts, transition times.
+// A pod is a function of (seed, index, incarnation, revision) and of nothing else, but for times
+// that are given, so a test can say what the hundredth pod looks like without asking. Ten pods in a
+// row share a Deployment and its template; every sixteenth Deployment is a StatefulSet, whose pods
+// come back under their old name (a higher incarnation: another uid). A revision is an update as a
+// kubelet makes it: readiness, restarts, transition times.
 //
 //   PodSource pods({.seed = 1, .namespaces = 20, .nodes = 100});
 //   pods.Make({.index = 99}).text;       // {"metadata":{"name":...
@@ -30,6 +30,9 @@ struct PodVersion {
   uint64_t index = 0;
   uint32_t incarnation = 0;
   uint32_t revision = 0;
+  // Seconds since 1970; 0: a time that follows from the rest.
+  int64_t created = 0;
+  int64_t written = 0;  // what managedFields say of the last change
 };
 
 class PodSource {

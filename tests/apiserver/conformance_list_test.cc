@@ -9,6 +9,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 using testing::Not;
 
 class ConformanceList : public ConformanceTest {};
@@ -154,6 +155,36 @@ TEST_F(ConformanceList, PathsThatLeadNowhere) {
   EXPECT_EQ(missing("/apis/apps/v1/nothings"), "NotFound");
   EXPECT_EQ(missing("/apis/nothing.example/v1/things"), "404 page not found\n");
   EXPECT_EQ(missing("/nothing"), "404 page not found\n");
+}
+
+TEST_F(ConformanceList, WhatIsCompactedIsGone) {
+  for (const char* name : {"a", "b", "c"}) Make(name);
+  const Json page = client_->Get(Path("configmaps") + "?limit=1").json();
+  const std::string then = ListVersion();
+  Make("d");
+  if (!Compact()) GTEST_SKIP() << "this server's etcd is out of reach";
+
+  const auto watch = Watch("resourceVersion=" + then);
+  EXPECT_EQ(watch->Code(), 200);
+  const Json error = watch->Next();
+  EXPECT_EQ(Summary(error), "ERROR 410");
+  EXPECT_EQ(error["object"]["reason"], "Expired");
+
+  const std::string at = "?resourceVersion=" + then + "&resourceVersionMatch=";
+  const HttpAnswer past = client_->Get(Path("configmaps") + at + "Exact");
+  EXPECT_EQ(past.code, 410);
+  EXPECT_EQ(past.json()["reason"], "Expired");
+  EXPECT_EQ(client_->Get(Path("configmaps") + at + "NotOlderThan").code, 200);
+
+  // A page that is gone comes with a token for the rest, as it is now.
+  const auto next = [&](const Json& from) {
+    const std::string token = from["metadata"].value("continue", "");
+    return client_->Get(Path("configmaps") + "?limit=9&continue=" + Escape(token));
+  };
+  const HttpAnswer gone = next(page);
+  EXPECT_EQ(gone.code, 410);
+  EXPECT_EQ(gone.json()["reason"], "Expired");
+  EXPECT_THAT(Names(next(gone.json()).json()), IsSupersetOf({"b", "c", "d"}));
 }
 
 // A 500 without a reason, but only where it is not a list.

@@ -160,6 +160,24 @@ TEST_F(ServerTest, WritesAKubeconfigForItsOwnerOnly) {
   EXPECT_FALSE(simulator_->WriteKubeconfig("/no/such/directory/config"));
 }
 
+// kubectl asks for a name and a password where a server with TLS has no user.
+TEST_F(ServerTest, AKubeconfigOfAServerWithTlsHasAToken) {
+  StartWith({.tls = true});
+  const Json config = Json::parse(simulator_->Kubeconfig());
+  EXPECT_FALSE(config["users"][0]["user"].value("token", "").empty());
+}
+
+// kubectl applies to a server that says by OpenAPI that it validates.
+TEST_F(ServerTest, OpenApiSaysWhatCanBePatched) {
+  const Json root = client_->Get("/openapi/v3").json();
+  EXPECT_EQ(root["paths"]["apis/apps/v1"]["serverRelativeURL"], "/openapi/v3/apis/apps/v1");
+  const Json core = client_->Get("/openapi/v3/api/v1").json();
+  const Json& patch = core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+  EXPECT_EQ(patch["x-kubernetes-group-version-kind"]["kind"], "Pod") << core;
+  EXPECT_EQ(patch["parameters"][0]["name"], "fieldValidation");
+  EXPECT_EQ(client_->Get("/openapi/v3/api/v9").code, 404);
+}
+
 TEST_F(ServerTest, CountsRequestsObjectsAndBytes) {
   ASSERT_TRUE(simulator_->Load(20));
   const HttpAnswer list = client_->Get("/api/v1/pods?limit=15");

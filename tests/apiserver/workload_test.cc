@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "tests/apiserver/simulator_fixture.h"
@@ -63,6 +65,28 @@ TEST_F(ChurnTest, LoadServesEveryPodAndItsPlaces) {
   // A second load goes on where the first ended.
   ASSERT_TRUE(simulator_->Load(10));
   EXPECT_EQ(simulator_->Count("pods"), 310U);
+}
+
+// What estimates how busy a cluster is reads these times.
+TEST_F(ChurnTest, ChangesBearTheTimeOfTheClock) {
+  ASSERT_TRUE(simulator_->Load(5));
+  const uint64_t loaded = simulator_->Version();
+  const int64_t before = std::chrono::system_clock::to_time_t(RealClock()->WallNow());
+  simulator_->RunChurn(40, {.create = 1, .update = 4, .remove = 0});
+  size_t seen = 0;
+  for (const auto& [key, version] : simulator_->Snapshot("pods")) {
+    if (std::stoull(version.second) <= loaded) continue;
+    const size_t slash = key.find('/');
+    const auto pod = simulator_->Get("pods", key.substr(0, slash), key.substr(slash + 1));
+    ASSERT_TRUE(pod);
+    std::tm parts{};
+    const Json json = (*pod)->ToMutable();
+    const std::string time = json["metadata"]["managedFields"][1].value("time", "");
+    ASSERT_NE(strptime(time.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts), nullptr) << time;
+    EXPECT_GE(timegm(&parts), before) << time;
+    ++seen;
+  }
+  EXPECT_GT(seen, 5U);
 }
 
 // A watch followed from the start ends in the state the server has.

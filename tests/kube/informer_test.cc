@@ -1,9 +1,9 @@
 // The whole way against the real server: an informer with its store in a process that is killed.
 #include <gmock/gmock.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <mutex>
 #include <set>

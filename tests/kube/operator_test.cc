@@ -1,8 +1,8 @@
 // A whole operator on the real server: examples/anomaly_remediator.cc, killed while its objects
 // change, and the manifests that run it in a cluster.
 #include <gmock/gmock.h>
-#include <signal.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -5,6 +5,7 @@
 #include "client/discovery.h"
 #include "client/event_recorder.h"
 #include "client/retry.h"
+#include "schema/selector.h"
 #include "tests/kube/kube_fixture.h"
 
 namespace larder {
@@ -32,6 +33,21 @@ TEST_F(KubeWrite, ErrorsAreDistinctAndCarryTheStatus) {
       ErrorCode::kConflict);
   EXPECT_EQ(code(client_->List(resource_, {.ns = ns_, .resource_version = "999999999999"})),
             ErrorCode::kVersionTooLarge);
+}
+
+TEST_F(KubeWrite, ARolesNameMayHoldAnything) {
+  const Resource roles{"rbac.authorization.k8s.io", "v1", "roles", "Role", true};
+  const ObjectKey key{ns_, "cn=alice@corp.com, ou=a b?"};
+  const auto made =
+      client_->Create(roles, {{"metadata", {{"namespace", key.ns}, {"name", key.name}}}});
+  ASSERT_TRUE(made) << made.error().ToString();
+  EXPECT_EQ((*client_->Get(roles, key))->uid(), (*made)->uid());
+  const auto listed = client_->List(
+      roles, {.ns = ns_, .field_selector = "metadata.name=" + FieldSelector::Escape(key.name)});
+  ASSERT_TRUE(listed) << listed.error().ToString();
+  EXPECT_EQ(listed->items.size(), 1U);
+  EXPECT_TRUE(client_->Delete(roles, key));
+  EXPECT_EQ(client_->Get(roles, key).error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(KubeWrite, RetriesAConflictUntilItIsWritten) {
