@@ -148,6 +148,7 @@ void AddBackup(CLI::App& app, Context& context) {
       add("create", "Copy what changed since the last one, beside a running owner too", Create);
   AddStoreOptions(create, arguments->store);
   create->add_option("--keep", arguments->keep, "Then remove all but so many; 0: none")
+      ->check(CheckCount)
       ->capture_default_str();
   add("ls", "List the backups", List)->add_flag("--json", arguments->json, "For scripts");
   add_id(add("verify", "Read every file of a backup and compare its checksum", Check));
@@ -159,7 +160,10 @@ void AddBackup(CLI::App& app, Context& context) {
   add("prune", "Remove old backups", Prune)
       ->add_option("--keep", arguments->keep, "How many stay")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        const std::string wrong = CheckCount(text);
+        return wrong.empty() && text == "0" ? "at least one has to stay" : wrong;
+      });
 }
 
 }  // namespace larder::tools

@@ -54,6 +54,20 @@ bool StoredResource::Complete() const {
                      [](const CollectionInfo& info) { return info.cursor.Complete(); });
 }
 
+bool StoredResource::Partial() const {
+  return std::any_of(collections.begin(), collections.end(),
+                     [](const CollectionInfo& info) { return info.spec.projection == "metadata"; });
+}
+
+StoredResource StoredResource::Within(std::string_view ns) const {
+  StoredResource out = *this;
+  if (ns.empty()) return out;
+  std::erase_if(out.collections, [&](const CollectionInfo& info) {
+    return !info.spec.ns.empty() && info.spec.ns != ns;
+  });
+  return out;
+}
+
 Result<Catalog> Catalog::Read(Store& store) {
   Catalog catalog;
   LARDER_ASSIGN_OR_RETURN(catalog.collections_, store.Collections());
@@ -180,34 +194,6 @@ std::vector<StoredResource> Catalog::Resources() const {
     return a.resource.ToString() < b.resource.ToString();
   });
   return out;
-}
-
-Result<void> ForEachObject(Store& store, const StoredResource& resource, const Query& query,
-                           const Store::ObjectVisitor& visit) {
-  const bool several = resource.collections.size() > 1;
-  std::set<std::string> seen;
-  bool go_on = true;
-  size_t given = 0;
-  for (const CollectionInfo& info : resource.collections) {
-    LARDER_ASSIGN_OR_RETURN(const auto indexer, Indexer::Attach(&store, info));
-    LARDER_RETURN_IF_ERROR(Lister(indexer.get()).ForEach(query, [&](const ObjectPtr& object) {
-      if (several && !seen.insert(object->key().ToString()).second) return true;
-      go_on = visit(object) && (query.limit == 0 || ++given < query.limit);
-      return go_on;
-    }));
-    if (!go_on) break;
-  }
-  return {};
-}
-
-Result<ObjectPtr> GetObject(const Store& store, const StoredResource& resource,
-                            const ObjectKey& key) {
-  for (const CollectionInfo& info : resource.collections) {
-    auto object = store.Get(info.id, key);
-    if (object || object.error().code != ErrorCode::kNotFound) return object;
-  }
-  return MakeError(ErrorCode::kNotFound, "{} \"{}\" not found", resource.resource.ToString(),
-                   key.name);
 }
 
 Result<std::vector<NamedObject>> ParseNames(const std::vector<std::string>& words) {

@@ -6,7 +6,7 @@
 //
 // A resource may be stored as several collections (two namespaces, two selectors). One that holds
 // everything is preferred, the newest of several; otherwise all of them count, and an object that
-// is in two is shown once.
+// is in two is shown once, in its newest version.
 #pragma once
 
 #include <string>
@@ -27,6 +27,10 @@ struct StoredResource {
   // "pod", "deployment.apps": what kubectl puts in front of names.
   std::string NamePrefix() const;
   bool Complete() const;
+  // Is anything of it stored without the rest of the object?
+  bool Partial() const;
+  // The same with only the collections that can hold objects of a namespace; empty: of any.
+  StoredResource Within(std::string_view ns) const;
 };
 
 class Catalog {
@@ -55,9 +59,18 @@ class Catalog {
 // Everything that the query selects, in key order.
 Result<void> ForEachObject(Store& store, const StoredResource& resource, const Query& query,
                            const Store::ObjectVisitor& visit);
+// The same by pages.
+Result<QueryPage> ListObjects(Store& store, const StoredResource& resource, const Query& query);
 // kNotFound, as kubectl says it.
 Result<ObjectPtr> GetObject(const Store& store, const StoredResource& resource,
                             const ObjectKey& key);
+
+// The collection whose copy of an object is shown; 0: none has one.
+Result<CollectionId> FindCopy(const Store& store, const StoredResource& resource,
+                              const ObjectKey& key);
+
+// What the store cannot know of the objects that a query asks for, as a sentence; empty: nothing.
+std::string NotCovered(const StoredResource& resource, const Query& query);
 
 // "pods" and then names, or "pod/web-0 deploy/web": what get, describe and tree take.
 struct NamedObject {

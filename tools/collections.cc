@@ -6,6 +6,7 @@
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/store_access.h"
+#include "tools/store_report.h"
 #include "tools/table_writer.h"
 
 namespace larder::tools {
@@ -31,8 +32,8 @@ Json ToJson(const CollectionInfo& info) {
           {"state", std::string(ToString(info.cursor.state))},
           {"resourceVersion", info.cursor.resource_version},
           {"lists", info.cursor.epoch},
-          {"updated", FormatTimestamp(info.cursor.updated_ms / 1000)},
-          {"lastOpened", FormatTimestamp(info.last_opened_ms / 1000)}};
+          {"updated", TimeToJson(info.cursor.updated_ms)},
+          {"lastOpened", TimeToJson(info.last_opened_ms)}};
 }
 
 Result<int> Run(const CollectionsArguments& arguments) {
@@ -66,7 +67,8 @@ void AddCollections(CLI::App& app, Context& context) {
       app.add_subcommand("collections", "List what a store holds and how far it is");
   AddStoreOptions(command, arguments->store);
   command->add_flag("--json", arguments->json, "For scripts");
-  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments), arguments->store); });
 }
 
 }  // namespace larder::tools

@@ -18,6 +18,7 @@ int Fail(const Error& error) {
     case ErrorCode::kCancelled:
       return kInterrupted;
     case ErrorCode::kInvalidArgument:
+    case ErrorCode::kAlreadyExists:
       return kUsage;
     case ErrorCode::kNotFound:
     case ErrorCode::kCorruption:
@@ -28,6 +29,22 @@ int Fail(const Error& error) {
 }
 
 int ExitCode(const Result<int>& result) { return result ? *result : Fail(result.error()); }
+
+std::string CheckCount(const std::string& text) {
+  // CLI11 would read -1 as the greatest of all numbers.
+  const bool digits = !text.empty() && text.size() <= 18 &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? "" : text + " is no number of things";
+}
+
+std::string CheckListen(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const bool number = !port.empty() && port.size() <= 5 &&
+                      port.find_first_not_of("0123456789") == std::string::npos;
+  if (number && std::stoi(port) <= 65535) return {};
+  return text + " is not HOST:PORT with a port between 0 and 65535";
+}
 
 void AddCommands(CLI::App& app, Context& context) {
   AddDemo(app, context);
@@ -52,6 +69,7 @@ void AddCommands(CLI::App& app, Context& context) {
   AddExport(app, context);
   AddImport(app, context);
   AddCompletion(app, context);
+  AddHelp(app, context);
   AddMan(app, context);
   AddVersion(app, context);
 }

@@ -1,7 +1,8 @@
 // What the sub-commands of `larder` share: how one is added, how it ends, how it hears of Ctrl-C.
 //
 // Exit codes: 0 success; 1 the command ran and the answer is bad (lost work, damage, not found); 2
-// wrong usage or bad input; 3 the store or the server cannot be used; 130 ended by Ctrl-C.
+// wrong usage or bad input, a kubeconfig included; 3 the store or the server cannot be used; 130
+// ended by Ctrl-C.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -32,6 +33,11 @@ int Fail(const Error& error);
 // The code that a command ended with, or Fail of its error.
 int ExitCode(const Result<int>& result);
 
+// For an option that is a number of things; empty: it is.
+std::string CheckCount(const std::string& text);
+// For an option that is HOST:PORT or :PORT; empty: it is.
+std::string CheckListen(const std::string& text);
+
 // Makes SIGINT and SIGTERM request a stop; a second one ends the process at once. SIGPIPE is
 // ignored. Call once, before any thread.
 std::stop_token HandleSignals();
@@ -46,6 +52,7 @@ void AddDiff(CLI::App& app, Context& context);
 void AddDoctor(CLI::App& app, Context& context);
 void AddExport(CLI::App& app, Context& context);
 void AddGet(CLI::App& app, Context& context);
+void AddHelp(CLI::App& app, Context& context);
 void AddHistory(CLI::App& app, Context& context);
 void AddImport(CLI::App& app, Context& context);
 void AddIndex(CLI::App& app, Context& context);

@@ -48,8 +48,9 @@ void AddCompact(CLI::App& app, Context& context) {
       "compact", "Rewrite a store without what was deleted; needs the store to itself");
   AddStoreOptions(command, arguments->store);
   command->add_flag("--json", arguments->json, "For scripts");
-  command->callback(
-      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
+  command->callback([arguments, &context] {
+    context.exit_code = ExitCode(Run(*arguments, context.stop), arguments->store);
+  });
 }
 
 }  // namespace larder::tools

@@ -1,4 +1,6 @@
 // `larder completion bash|zsh|fish`: scripts for shells, made from the commands themselves.
+#include <fmt/ranges.h>
+
 #include <memory>
 #include <set>
 
@@ -13,6 +15,12 @@ struct Entry {
   std::string help;
   std::vector<std::pair<std::string, std::string>> words;  // sub-commands
   std::vector<std::pair<std::string, std::string>> flags;  // --store
+};
+
+// Flags whose value is a file or a directory, wherever they stand.
+struct PathFlags {
+  std::set<std::string> files;
+  std::set<std::string> directories;
 };
 
 // One line, without what a shell could take for its own.
@@ -49,10 +57,28 @@ void Collect(const CLI::App& app, const std::string& path, std::vector<Entry>& o
   }
 }
 
+void CollectPaths(const CLI::App& app, PathFlags& out) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type != "FILE" && type != "DIR") continue;
+    std::set<std::string>& flags = type == "FILE" ? out.files : out.directories;
+    for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
+    for (const std::string& name : option->get_snames()) flags.insert("-" + name);
+  }
+  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!child->get_group().empty()) CollectPaths(*child, out);
+  }
+}
+
 // The resource names that come after get, describe and tree.
 constexpr const char* kResources =
     "pods nodes services deployments replicasets statefulsets daemonsets jobs cronjobs configmaps "
-    "secrets namespaces events persistentvolumes persistentvolumeclaims ingresses all";
+    "secrets namespaces events persistentvolumes persistentvolumeclaims ingresses";
+
+// `all` is a set of what is stored.
+std::string ResourcesOf(const std::string& path) {
+  return std::string(kResources) + (path == "run" ? "" : " all");
+}
 
 bool TakesResource(const std::string& path) {
   static const std::set<std::string> paths = {
@@ -64,11 +90,11 @@ std::string Words(const Entry& entry) {
   std::string out;
   for (const auto& [word, help] : entry.words) out += word + " ";
   for (const auto& [flag, help] : entry.flags) out += flag + " ";
-  if (TakesResource(entry.path)) out += kResources;
+  if (TakesResource(entry.path)) out += ResourcesOf(entry.path);
   return out;
 }
 
-std::string Bash(const std::vector<Entry>& entries) {
+std::string Bash(const std::vector<Entry>& entries, const PathFlags& flags) {
   std::string cases;
   std::string paths;
   for (const Entry& entry : entries) {
@@ -79,8 +105,8 @@ std::string Bash(const std::vector<Entry>& entries) {
 _larder() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} path='' word words=''
   case $previous in
-    --store) COMPREPLY=($(compgen -d -- "$current")); return ;;
-    --kubeconfig | --encryption-key-file | --output-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    {}) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    {}) COMPREPLY=($(compgen -f -- "$current")); return ;;
     -o | --output) COMPREPLY=($(compgen -W 'wide json jsonl yaml name jsonpath= custom-columns= markdown html' -- "$current")); return ;;
   esac
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
@@ -94,17 +120,18 @@ _larder() {{
 }}
 complete -F _larder larder
 )",
+                     fmt::join(flags.directories, " | "), fmt::join(flags.files, " | "),
                      paths.substr(std::min<size_t>(1, paths.size())), cases);
 }
 
 // zsh reads bash's completions.
-std::string Zsh(const std::vector<Entry>& entries) {
+std::string Zsh(const std::vector<Entry>& entries, const PathFlags& flags) {
   return "#compdef larder\n# zsh completion for larder: source <(larder completion zsh)\n"
          "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" +
-         Bash(entries);
+         Bash(entries, flags);
 }
 
-std::string Fish(const std::vector<Entry>& entries) {
+std::string Fish(const std::vector<Entry>& entries, const PathFlags& flags) {
   std::string out = "# fish completion for larder: larder completion fish | source\n";
   for (const Entry& entry : entries) {
     std::string condition = "__fish_use_subcommand";
@@ -123,11 +150,14 @@ std::string Fish(const std::vector<Entry>& entries) {
     }
     for (const auto& [flag, help] : entry.flags) {
       const bool is_long = flag.substr(0, 2) == "--";
-      out += fmt::format("complete -c larder -n '{}' {} {} -d '{}'\n", condition,
-                         is_long ? "-l" : "-s", flag.substr(is_long ? 2 : 1), help);
+      const bool path = flags.files.count(flag) + flags.directories.count(flag) != 0;
+      out += fmt::format("complete -c larder -n '{}' {} {}{} -d '{}'\n", condition,
+                         is_long ? "-l" : "-s", flag.substr(is_long ? 2 : 1), path ? " -r -F" : "",
+                         help);
     }
     if (TakesResource(entry.path)) {
-      out += fmt::format("complete -c larder -f -n '{}' -a '{}'\n", condition, kResources);
+      out += fmt::format("complete -c larder -f -n '{}' -a '{}'\n", condition,
+                         ResourcesOf(entry.path));
     }
   }
   return out;
@@ -144,9 +174,11 @@ void AddCompletion(CLI::App& app, Context&) {
   command->callback([shell, &app] {
     std::vector<Entry> entries;
     Collect(app, "", entries);
-    Stdout().Write(*shell == "bash"  ? Bash(entries)
-                   : *shell == "zsh" ? Zsh(entries)
-                                     : Fish(entries));
+    PathFlags flags;
+    CollectPaths(app, flags);
+    Stdout().Write(*shell == "bash"  ? Bash(entries, flags)
+                   : *shell == "zsh" ? Zsh(entries, flags)
+                                     : Fish(entries, flags));
     Stdout().Flush();
   });
 }

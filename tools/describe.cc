@@ -216,10 +216,11 @@ void AddDescribe(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("describe", "Show objects in full, with their events");
   command->add_option("resource", arguments->words, "pod web-0, or pod/web-0")->required();
   AddStoreOptions(command, arguments->store);
-  command->add_option("-n,--namespace", arguments->ns)->capture_default_str();
-  command->add_flag("-A,--all-namespaces", arguments->all_namespaces);
+  command->add_option("-n,--namespace", arguments->ns, "Of this namespace")->capture_default_str();
+  command->add_flag("-A,--all-namespaces", arguments->all_namespaces, "Of all namespaces");
   command->add_option("-l,--selector", arguments->labels, "Label selector");
-  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments), arguments->store); });
 }
 
 }  // namespace larder::tools

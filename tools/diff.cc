@@ -2,6 +2,7 @@
 // every object, then every field.
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -39,6 +40,7 @@ struct Difference {
 
 struct ResourceDiff {
   std::string resource;
+  std::string part;  // "pods in shop": where a resource is stored as several; otherwise the same
   uint64_t added = 0, removed = 0, changed = 0;
   std::vector<Difference> differences;
 
@@ -48,32 +50,120 @@ struct ResourceDiff {
   }
 };
 
-Result<ResourceDiff> CompareStores(const Store& first, const StoredResource& a, const Store& second,
-                                   const StoredResource& b) {
-  ResourceDiff out;
-  out.resource = a.resource.ToString();
-  const CollectionId in_first = a.collections.empty() ? 0 : a.collections.front().id;
-  const CollectionId in_second = b.collections.empty() ? 0 : b.collections.front().id;
-  LARDER_ASSIGN_OR_RETURN(const auto keys, CompareHeads(first, in_first, second, in_second));
-  for (const KeyDifference& key : keys) {
-    Difference difference{key.key, nullptr, nullptr};
-    if (key.before) {
-      LARDER_ASSIGN_OR_RETURN(difference.before, first.Get(in_first, key.key));
-    }
-    if (key.now) {
-      LARDER_ASSIGN_OR_RETURN(difference.now, second.Get(in_second, key.key));
-    }
-    out.Add(std::move(difference));
+// Collections of one store as one: of each object its newest copy.
+struct Side {
+  const Store* store = nullptr;
+  std::vector<CollectionInfo> collections{};
+};
+
+struct Copy {
+  ObjectHead head;
+  CollectionId in = 0;
+};
+using Copies = std::map<std::string, Copy>;  // by key
+
+Result<Copies> CopiesOf(const Side& side) {
+  Copies out;
+  for (const CollectionInfo& info : side.collections) {
+    LARDER_RETURN_IF_ERROR(
+        side.store->ScanHeads(info.id, {}, [&](const ObjectKey& key, const ObjectHead& head) {
+          const auto [known, added] = out.try_emplace(key.ToString(), Copy{head, info.id});
+          const bool newer =
+              CompareResourceVersions(head.resource_version, known->second.head.resource_version)
+                  .value_or(0) > 0;
+          if (newer) known->second = {head, info.id};
+          return true;
+        }));
   }
   return out;
 }
 
+// Two collections alone need not be held in memory.
+Result<void> CompareOne(const Side& first, const Side& second, ResourceDiff& out) {
+  const CollectionId in_first = first.collections.empty() ? 0 : first.collections.front().id;
+  const CollectionId in_second = second.collections.empty() ? 0 : second.collections.front().id;
+  LARDER_ASSIGN_OR_RETURN(const auto keys,
+                          CompareHeads(*first.store, in_first, *second.store, in_second));
+  for (const KeyDifference& key : keys) {
+    Difference difference{key.key, nullptr, nullptr};
+    if (key.before) {
+      LARDER_ASSIGN_OR_RETURN(difference.before, first.store->Get(in_first, key.key));
+    }
+    if (key.now) {
+      LARDER_ASSIGN_OR_RETURN(difference.now, second.store->Get(in_second, key.key));
+    }
+    out.Add(std::move(difference));
+  }
+  return {};
+}
+
+Result<void> CompareSeveral(const Side& first, const Side& second, ResourceDiff& out) {
+  LARDER_ASSIGN_OR_RETURN(const Copies before, CopiesOf(first));
+  LARDER_ASSIGN_OR_RETURN(const Copies now, CopiesOf(second));
+  std::set<std::string> keys;
+  for (const auto& [text, copy] : before) keys.insert(text);
+  for (const auto& [text, copy] : now) keys.insert(text);
+  for (const std::string& text : keys) {
+    const auto a = before.find(text), b = now.find(text);
+    const bool both = a != before.end() && b != now.end();
+    if (both && a->second.head.uid == b->second.head.uid &&
+        a->second.head.resource_version == b->second.head.resource_version) {
+      continue;
+    }
+    LARDER_ASSIGN_OR_RETURN(ObjectKey key, ObjectKey::Parse(text));
+    Difference difference{std::move(key), nullptr, nullptr};
+    if (a != before.end()) {
+      LARDER_ASSIGN_OR_RETURN(difference.before, first.store->Get(a->second.in, difference.key));
+    }
+    if (b != now.end()) {
+      LARDER_ASSIGN_OR_RETURN(difference.now, second.store->Get(b->second.in, difference.key));
+    }
+    out.Add(std::move(difference));
+  }
+  return {};
+}
+
+// Is it the same part of a resource, be it of another cluster?
+bool IsSamePart(CollectionSpec a, const CollectionSpec& b) {
+  a.cluster_uid = b.cluster_uid;
+  return a.Fingerprint() == b.Fingerprint();
+}
+
+// Collections are compared with their like. What is left over on both sides is cut in different
+// ways: that is compared as a whole.
+Result<void> CompareStores(Side first, Side second, const std::string& resource,
+                           std::vector<ResourceDiff>& out) {
+  const bool several = first.collections.size() > 1 || second.collections.size() > 1;
+  const auto compare = [&](const Side& a, const Side& b, std::string part) -> Result<void> {
+    ResourceDiff diff;
+    diff.resource = resource;
+    diff.part = std::move(part);
+    const bool one = a.collections.size() <= 1 && b.collections.size() <= 1;
+    LARDER_RETURN_IF_ERROR(one ? CompareOne(a, b, diff) : CompareSeveral(a, b, diff));
+    out.push_back(std::move(diff));
+    return {};
+  };
+  for (auto mine = first.collections.begin(); several && mine != first.collections.end();) {
+    const auto like =
+        std::find_if(second.collections.begin(), second.collections.end(),
+                     [&](const CollectionInfo& info) { return IsSamePart(mine->spec, info.spec); });
+    if (like == second.collections.end()) {
+      ++mine;
+      continue;
+    }
+    LARDER_RETURN_IF_ERROR(
+        compare({first.store, {*mine}}, {second.store, {*like}}, mine->spec.ToString()));
+    mine = first.collections.erase(mine);
+    second.collections.erase(like);
+  }
+  if (first.collections.empty() && second.collections.empty()) return {};
+  return compare(first, second, resource);
+}
+
 // The cluster is read page by page; only what differs is kept.
-Result<ResourceDiff> CompareLive(const Store& store, const StoredResource& stored,
-                                 ApiClient& client, const std::stop_token& stop) {
+Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info, ApiClient& client,
+                                 const std::stop_token& stop) {
   ResourceDiff out;
-  out.resource = stored.resource.ToString();
-  const CollectionInfo& info = stored.collections.front();
   std::map<std::string, ObjectHead> known;
   LARDER_RETURN_IF_ERROR(
       store.ScanHeads(info.id, {}, [&](const ObjectKey& key, const ObjectHead& head) {
@@ -136,6 +226,7 @@ void PrintDetail(const ResourceDiff& diff, bool colour, Output& out) {
 
 Json ToJson(const ResourceDiff& diff, bool counts) {
   Json out = {{"resource", diff.resource},
+              {"collection", diff.part},
               {"added", diff.added},
               {"removed", diff.removed},
               {"changed", diff.changed}};
@@ -170,8 +261,8 @@ int Print(const std::vector<ResourceDiff>& diffs, const DiffArguments& arguments
     TableWriter table({"RESOURCE", "ADDED", "REMOVED", "CHANGED"});
     for (const size_t column : {1U, 2U, 3U}) table.AlignRight(column);
     for (const ResourceDiff& diff : diffs) {
-      table.Add({diff.resource, HumanCount(diff.added), HumanCount(diff.removed),
-                 HumanCount(diff.changed)});
+      table.Add(
+          {diff.part, HumanCount(diff.added), HumanCount(diff.removed), HumanCount(diff.changed)});
     }
     table.Flush(out);
     if (!same && !arguments.counts) out.Write("\n");
@@ -196,8 +287,12 @@ Result<int> RunLive(const DiffArguments& arguments, const std::stop_token& stop)
   ApiClient client(*transport);
   std::vector<ResourceDiff> diffs;
   for (const StoredResource& resource : resources) {
-    LARDER_ASSIGN_OR_RETURN(ResourceDiff diff, CompareLive(*store, resource, client, stop));
-    diffs.push_back(std::move(diff));
+    for (const CollectionInfo& info : resource.collections) {
+      LARDER_ASSIGN_OR_RETURN(ResourceDiff diff, CompareLive(*store, info, client, stop));
+      diff.resource = resource.resource.ToString();
+      diff.part = resource.collections.size() == 1 ? diff.resource : info.spec.ToString();
+      diffs.push_back(std::move(diff));
+    }
   }
   return Print(diffs, arguments);
 }
@@ -218,10 +313,8 @@ Result<int> Run(const DiffArguments& arguments, const std::stop_token& stop) {
   for (const StoredResource& resource : b) pairs[resource.resource.ToString()].second = resource;
   std::vector<ResourceDiff> diffs;
   for (const auto& [name, pair] : pairs) {
-    LARDER_ASSIGN_OR_RETURN(ResourceDiff diff,
-                            CompareStores(*first, pair.first, *second, pair.second));
-    diff.resource = name;
-    diffs.push_back(std::move(diff));
+    LARDER_RETURN_IF_ERROR(CompareStores({first.get(), pair.first.collections},
+                                         {second.get(), pair.second.collections}, name, diffs));
   }
   return Print(diffs, arguments);
 }
@@ -241,7 +334,8 @@ void AddDiff(CLI::App& app, Context& context) {
   command
       ->add_option("--encryption-key-file", arguments->first.key_file,
                    "Keys of what is stored encrypted")
-      ->envname("LARDER_ENCRYPTION_KEY_FILE");
+      ->envname("LARDER_ENCRYPTION_KEY_FILE")
+      ->type_name("FILE");
   command->add_flag("--counts", arguments->counts, "Only how many");
   command->add_flag("--json", arguments->json, "For scripts");
   command->callback([arguments, &context] {

@@ -37,8 +37,11 @@ Result<std::string> Fetch(const std::string& url) {
   client.set_read_timeout(10);
   const auto answer = client.Get(path);
   if (!answer) {
+    const bool nobody = answer.error() == httplib::Error::Connection;
     return MakeError(ErrorCode::kUnavailable, "cannot read {}{}: {}", host, path,
-                     httplib::to_string(answer.error()));
+                     nobody ? "nobody answers there; does the process run, with --listen or its "
+                              "metrics on this address?"
+                            : httplib::to_string(answer.error()));
   }
   if (answer->status != 200) {
     return MakeError(ErrorCode::kUnavailable, "{}{} answers {}", host, path, answer->status);
@@ -72,6 +75,14 @@ Result<std::string> Render(const DoctorReport& report, const DoctorArguments& ar
   return RenderText(report, arguments.file.empty() && UseColour(STDOUT_FILENO));
 }
 
+Result<void> ReadStore(const StoreArguments& arguments, DoctorInput& input) {
+  input.store = arguments.path;
+  LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments));
+  LARDER_ASSIGN_OR_RETURN(input.queues, SummariseQueues(*store));
+  LARDER_ASSIGN_OR_RETURN(input.stats, GetStats(*store));
+  return {};
+}
+
 Result<int> Run(const DoctorArguments& arguments, const std::stop_token& stop) {
   DoctorInput input;
   if (arguments.metrics.empty() && arguments.store.path.empty()) {
@@ -80,13 +91,15 @@ Result<int> Run(const DoctorArguments& arguments, const std::stop_token& stop) {
   }
   input.subject = "larder doctor:";
   if (!arguments.store.path.empty()) {
-    LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
-    LARDER_ASSIGN_OR_RETURN(input.stats, GetStats(*store));
-    LARDER_ASSIGN_OR_RETURN(input.queues, SummariseQueues(*store));
+    const Result<void> read = ReadStore(arguments.store, input);
+    // A damaged store is a finding, and the process behind it may still be asked.
+    if (!read && read.error().code != ErrorCode::kCorruption) return tl::unexpected(read.error());
+    if (!read) input.damage = read.error().message;
     input.subject += " store " + arguments.store.path;
   }
   if (!arguments.metrics.empty()) {
     LARDER_ASSIGN_OR_RETURN(input.moments, Watch(arguments, stop));
+    input.subject += arguments.store.path.empty() ? "" : ",";
     input.subject += " process at " + arguments.metrics;
   }
   const DoctorReport report = Diagnose(input);
@@ -109,7 +122,8 @@ void AddDoctor(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand(
       "doctor",
-      "Say how a store and a live process are, and what to change; 1: there is a problem");
+      "Say how a store and a live process are, and what to change; ends with 1 where a finding is "
+      "a problem, with 0 where the worst is a warning or a note");
   AddStoreOptions(command, arguments->store);
   command->get_option("--store")->required(false);
   command->add_option("--metrics", arguments->metrics, "The /metrics of a live process")
@@ -120,7 +134,8 @@ void AddDoctor(CLI::App& app, Context& context) {
   command->add_option("-o,--output", arguments->output, "text, json, markdown or html")
       ->check(CLI::IsMember({"text", "json", "markdown", "html"}))
       ->capture_default_str();
-  command->add_option("-f,--file", arguments->file, "Write to this file instead of stdout");
+  command->add_option("-f,--file", arguments->file, "Write to this file instead of stdout")
+      ->type_name("FILE");
   command->callback(
       [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
 }

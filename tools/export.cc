@@ -70,10 +70,12 @@ void AddExport(CLI::App& app, Context& context) {
   command->add_option("resource", arguments->resources, "Only these: pods,deploy");
   AddStoreOptions(command, arguments->store);
   command->add_option("-f,--file", arguments->file, "Where to; a name in .zst is compressed")
+      ->type_name("FILE")
       ->capture_default_str();
   command->add_flag("--zstd", arguments->compress, "Compress");
-  command->callback(
-      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
+  command->callback([arguments, &context] {
+    context.exit_code = ExitCode(Run(*arguments, context.stop), arguments->store);
+  });
 }
 
 }  // namespace larder::tools

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "storage/maintenance.h"
 #include "tools/catalog.h"
 #include "tools/command.h"
 #include "tools/follower.h"
@@ -40,6 +41,7 @@ Result<Query> MakeQuery(const GetArguments& arguments, const Resource& resource)
   if (resource.namespaced && !arguments.all_namespaces) query.ns = arguments.ns;
   LARDER_ASSIGN_OR_RETURN(query.labels, LabelSelector::Parse(arguments.labels));
   LARDER_ASSIGN_OR_RETURN(query.fields, FieldSelector::Parse(arguments.fields));
+  query.fields = query.fields.For(resource);
   if (!arguments.index.empty()) {
     const size_t equals = arguments.index.find('=');
     if (equals == std::string::npos) {
@@ -107,7 +109,7 @@ class Get {
       : arguments_(arguments), stop_(std::move(stop)) {}
 
   Result<int> Run() {
-    if (arguments_.watch) return Watch();
+    if (arguments_.watch && !arguments_.explain) return Watch();
     LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments_.store));
     LARDER_RETURN_IF_ERROR(Prepare(*store));
     if (arguments_.explain) return Explain(*store);
@@ -123,7 +125,7 @@ class Get {
     PrintOptions print = arguments_.print;
     print.namespace_column = arguments_.all_namespaces;
     print.kind_prefix = parts_.size() > 1 || AsksForSeveral();
-    print.single = parts_.size() == 1 && parts_[0].names.size() == 1;
+    print.single = arguments_.watch || (parts_.size() == 1 && parts_[0].names.size() == 1);
     LARDER_ASSIGN_OR_RETURN(printer_, MakePrinter(print, Stdout()));
     for (const Part& part : parts_) {
       if (part.names.empty() || !arguments_.all_namespaces) continue;
@@ -138,6 +140,10 @@ class Get {
       if (!part.resource.Complete()) {
         std::fprintf(stderr, "larder: %s were not listed to the end yet: this is a part of them\n",
                      part.resource.resource.ToString().c_str());
+      }
+      LARDER_ASSIGN_OR_RETURN(const Query query, MakeQuery(arguments_, part.resource.resource));
+      if (const std::string note = NotCovered(part.resource, query); !note.empty()) {
+        std::fprintf(stderr, "larder: %s\n", note.c_str());
       }
       printer_->Begin(part.resource);
       LARDER_RETURN_IF_ERROR(part.names.empty() ? PrintList(store, part) : PrintNamed(store, part));
@@ -205,7 +211,19 @@ class Get {
     return named && query.labels.Matches(object) && query.fields.Matches(object);
   }
 
-  void PrintChanges(const CollectionInfo& info, const std::vector<FollowedChange>& changes) {
+  // Where collections overlap a change comes from each of them: that of the copy that is shown
+  // counts, and an object that left one of them is still in the other.
+  static bool Counts(StoreFollower& follower, const Part& part, const CollectionInfo& info,
+                     const FollowedChange& change) {
+    if (part.resource.collections.size() == 1) return true;
+    const ObjectPtr& object = change.now ? change.now : change.before;
+    const auto shown =
+        follower.Read([&](Store& store) { return FindCopy(store, part.resource, object->key()); });
+    return !shown || *shown == (change.now ? info.id : 0);
+  }
+
+  void PrintChanges(StoreFollower& follower, const CollectionInfo& info,
+                    const std::vector<FollowedChange>& changes) {
     for (const Part& part : parts_) {
       const auto& mine = part.resource.collections;
       if (std::none_of(mine.begin(), mine.end(),
@@ -217,24 +235,38 @@ class Get {
       if (parts_.size() > 1) printer_->Begin(part.resource);
       for (const FollowedChange& change : changes) {
         const ObjectPtr& object = change.now ? change.now : change.before;
-        if (Selects(part, *query, *object)) printer_->Add(object);
+        if (Selects(part, *query, *object) && Counts(follower, part, info, change)) {
+          printer_->Add(object);
+        }
       }
     }
     printer_->Flush();
   }
 
   Result<int> Watch() {
+    if (!arguments_.index.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--index finds what is there now and cannot be watched: use -l or "
+                       "--field-selector with -w");
+    }
     LARDER_ASSIGN_OR_RETURN(const auto follower, StoreFollower::Open(arguments_.store));
     const Result<void> first = follower->Read([&](Store& store) -> Result<void> {
       LARDER_RETURN_IF_ERROR(Prepare(store));
-      return PrintAll(store);
+      LARDER_RETURN_IF_ERROR(PrintAll(store));
+      printer_->Flush();
+      LARDER_ASSIGN_OR_RETURN(const StoreStats stats, GetStats(store, {.count_objects = false}));
+      if (stats.owner_pid == 0) {
+        std::fprintf(stderr,
+                     "larder: no process has the store open: nothing changes until one does\n");
+      }
+      return {};
     });
     if (!first) return tl::unexpected(first.error());
-    printer_->Flush();
+    if (!missing_.empty()) return Outcome();
     while (!Stdout().closed() && RealClock()->SleepFor(kFollowInterval, stop_)) {
       const auto moved = follower->Advance(
           [&](const CollectionInfo& info, const std::vector<FollowedChange>& changes) {
-            PrintChanges(info, changes);
+            PrintChanges(*follower, info, changes);
           });
       if (!moved) return tl::unexpected(moved.error());
     }
@@ -286,27 +318,31 @@ void AddGet(CLI::App& app, Context& context) {
                    "pods, po,deploy, all, then names; or pod/web-0 deploy/web")
       ->required();
   AddStoreOptions(command, arguments->store);
-  command->add_option("-n,--namespace", arguments->ns)->capture_default_str();
-  command->add_flag("-A,--all-namespaces", arguments->all_namespaces);
+  command->add_option("-n,--namespace", arguments->ns, "Of this namespace")->capture_default_str();
+  command->add_flag("-A,--all-namespaces", arguments->all_namespaces, "Of all namespaces");
   command->add_option("-l,--selector", arguments->labels,
                       "Label selector: app=web,tier in (a,b),!canary");
   command->add_option("--field-selector", arguments->fields, "spec.nodeName=node-1");
   command->add_option("--index", arguments->index, "Those that an index has: NAME=VALUE");
   command->add_option("-o,--output", arguments->print.output, kOutputHelp);
   command->add_option("--sort-by", arguments->sort_by, "A path: .metadata.creationTimestamp");
-  command->add_flag("--show-labels", arguments->print.show_labels);
+  command->add_flag("--show-labels", arguments->print.show_labels, "Labels as the last column");
   command
       ->add_option("-L,--label-columns", arguments->print.label_columns,
                    "Labels to show as columns")
       ->delimiter(',');
-  command->add_flag("--no-headers", arguments->print.no_headers);
-  command->add_flag("--show-managed-fields", arguments->print.show_managed_fields);
-  command->add_option("--limit", arguments->limit, "At most so many of each resource");
-  command->add_flag("--ignore-not-found", arguments->ignore_not_found);
+  command->add_flag("--no-headers", arguments->print.no_headers, "Rows only");
+  command->add_flag("--show-managed-fields", arguments->print.show_managed_fields,
+                    "In json and yaml, who wrote which field");
+  command->add_option("--limit", arguments->limit, "At most so many of each resource")
+      ->check(CheckCount);
+  command->add_flag("--ignore-not-found", arguments->ignore_not_found,
+                    "What is not there is no error");
   command->add_flag("--explain", arguments->explain, "Say how it would be found, and do not look");
   command->add_flag("-w,--watch", arguments->watch, "Go on with what the store's owner commits");
-  command->callback(
-      [arguments, &context] { context.exit_code = ExitCode(Get(*arguments, context.stop).Run()); });
+  command->callback([arguments, &context] {
+    context.exit_code = ExitCode(Get(*arguments, context.stop).Run(), arguments->store);
+  });
 }
 
 }  // namespace larder::tools

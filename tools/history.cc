@@ -173,9 +173,10 @@ void AddHistory(CLI::App& app, Context& context) {
       "history", "Show what is known of an object's past, and changes that wait for handlers");
   command->add_option("object", arguments->words, "pod/web-0, or pod web-0")->required();
   AddStoreOptions(command, arguments->store);
-  command->add_option("-n,--namespace", arguments->ns)->capture_default_str();
+  command->add_option("-n,--namespace", arguments->ns, "Of this namespace")->capture_default_str();
   command->add_flag("--json", arguments->json, "For scripts");
-  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments), arguments->store); });
 }
 
 }  // namespace larder::tools

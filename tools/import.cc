@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -30,13 +31,13 @@ class Import {
   Import(Store* store, ExportReader* reader, std::stop_token stop)
       : store_(store), reader_(reader), stop_(std::move(stop)) {}
 
-  Result<void> Run() {
-    for (;;) {
-      LARDER_ASSIGN_OR_RETURN(const auto line, reader_->Line());
-      if (!line) break;
+  // `line` is the first one.
+  Result<void> Run(std::optional<std::string> line) {
+    while (line) {
       if (stop_.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
       ++line_number_;
       LARDER_RETURN_IF_ERROR(Take(*line));
+      LARDER_ASSIGN_OR_RETURN(line, reader_->Line());
     }
     if (indexer_) {
       LARDER_RETURN_IF_ERROR(Commit());
@@ -155,12 +156,20 @@ class Import {
 
 Result<int> Run(const ImportArguments& arguments, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const auto reader, ExportReader::Open(arguments.file));
+  // Before the store is made: what is no export leaves none behind.
+  LARDER_ASSIGN_OR_RETURN(const auto first, reader->Line());
+  if (!first || first->rfind(fmt::format("{{\"{}\":", kCollectionLine), 0) != 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} is not what larder export wrote: that begins with a line {{\"{}\": ...}}; "
+                     "objects of a cluster come into a store by larder run",
+                     arguments.file == "-" ? "the input" : arguments.file, kCollectionLine);
+  }
   StoreOptions options = arguments.store.Options();
   options.create_if_missing = true;
   auto store = Store::Open(options);
   if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments.store, "importing"));
   Import import(store->get(), reader.get(), stop);
-  LARDER_RETURN_IF_ERROR(import.Run());
+  LARDER_RETURN_IF_ERROR(import.Run(first));
   std::fprintf(stderr, "imported %s of %s\n", Plural(import.objects(), "object").c_str(),
                Plural(import.collections(), "collection").c_str());
   return kOk;
@@ -173,7 +182,9 @@ void AddImport(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "import", "Put exported objects into a store; needs the store to itself, and makes it");
   AddStoreOptions(command, arguments->store);
-  command->add_option("-f,--file", arguments->file, "Where from")->capture_default_str();
+  command->add_option("-f,--file", arguments->file, "Where from")
+      ->type_name("FILE")
+      ->capture_default_str();
   command->callback(
       [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
 }

@@ -1,7 +1,13 @@
 // `larder index ls|values|get|rebuild`: the indexes of a store.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "schema/key_order.h"
 #include "tools/catalog.h"
 #include "tools/command.h"
 #include "tools/output.h"
@@ -23,24 +29,32 @@ struct IndexArguments {
   std::string output;
 };
 
+// An index by its name, in every collection of the resource that has it.
 struct FoundIndex {
-  CollectionInfo collection;
-  IndexRecord record;
+  StoredResource resource;           // with these collections only
+  std::vector<IndexRecord> records;  // one for each
 };
 
 Result<FoundIndex> Find(Store& store, const IndexArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(store));
   LARDER_ASSIGN_OR_RETURN(const auto resources, catalog.Resolve(arguments.resource));
-  std::string known;
+  FoundIndex found;
+  found.resource = resources.front();
+  found.resource.collections.clear();
+  std::set<std::string> known;
   for (const CollectionInfo& info : resources.front().collections) {
     LARDER_ASSIGN_OR_RETURN(const auto records, store.IndexRecords(info.id));
     for (const IndexRecord& record : records) {
-      if (record.name == arguments.index) return FoundIndex{info, record};
-      known += (known.empty() ? "" : ", ") + record.name;
+      known.insert(record.name);
+      if (record.name != arguments.index) continue;
+      found.resource.collections.push_back(info);
+      found.records.push_back(record);
     }
   }
+  if (!found.records.empty()) return found;
   return MakeError(ErrorCode::kNotFound, "{} have no index {}; they have {}", arguments.resource,
-                   arguments.index, known.empty() ? "none" : known);
+                   arguments.index,
+                   known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
 }
 
 Result<int> List(const IndexArguments& arguments) {
@@ -73,25 +87,25 @@ Result<int> Values(const IndexArguments& arguments) {
   TableWriter table({"VALUE", "OBJECTS"});
   table.AlignRight(1);
   Json list = Json::array();
-  std::string value;
-  uint64_t count = 0;
-  const auto finish = [&] {
-    if (count == 0) return;
+  // An object that is in two collections counts once.
+  const bool several = found.records.size() > 1;
+  std::map<std::string, uint64_t> counts;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (size_t i = 0; i < found.records.size(); ++i) {
+    LARDER_RETURN_IF_ERROR(
+        store->ScanIndex(found.resource.collections[i].id, found.records[i].id, std::nullopt,
+                         [&](const IndexEntry& entry) {
+                           if (several && !seen.emplace(entry.value, entry.key.ToString()).second) {
+                             return true;
+                           }
+                           ++counts[entry.value];
+                           return true;
+                         }));
+  }
+  for (const auto& [value, count] : counts) {
     table.Add({value, HumanCount(count)});
     list.push_back({{"value", value}, {"objects", count}});
-  };
-  // Entries come in order of value.
-  LARDER_RETURN_IF_ERROR(store->ScanIndex(found.collection.id, found.record.id, std::nullopt,
-                                          [&](const IndexEntry& entry) {
-                                            if (entry.value != value) {
-                                              finish();
-                                              value = entry.value;
-                                              count = 0;
-                                            }
-                                            ++count;
-                                            return true;
-                                          }));
-  finish();
+  }
   if (arguments.json) {
     Stdout().Write(list.dump(2) + "\n");
   } else {
@@ -103,39 +117,41 @@ Result<int> Values(const IndexArguments& arguments) {
 Result<int> GetByIndex(const IndexArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   LARDER_ASSIGN_OR_RETURN(const FoundIndex found, Find(*store, arguments));
-  LARDER_ASSIGN_OR_RETURN(const auto indexer, Indexer::Attach(store.get(), found.collection));
   if (arguments.keys) {
-    LARDER_ASSIGN_OR_RETURN(const auto keys, indexer->IndexKeys(arguments.index, arguments.value));
+    std::vector<ObjectKey> keys;
+    for (const CollectionInfo& info : found.resource.collections) {
+      LARDER_ASSIGN_OR_RETURN(const auto indexer, Indexer::Attach(store.get(), info));
+      LARDER_ASSIGN_OR_RETURN(const auto some,
+                              indexer->IndexKeys(arguments.index, arguments.value));
+      keys.insert(keys.end(), some.begin(), some.end());
+    }
+    std::sort(keys.begin(), keys.end(), ComesBefore);
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     for (const ObjectKey& key : keys) Stdout().Print("{}\n", key.ToString());
     return kOk;
   }
-  StoredResource resource;
-  resource.resource = found.collection.spec.resource;
-  resource.collections = {found.collection};
   PrintOptions print;
   print.output = arguments.output;
   print.namespace_column = true;
   LARDER_ASSIGN_OR_RETURN(const auto printer, MakePrinter(print, Stdout()));
-  printer->Begin(resource);
+  printer->Begin(found.resource);
   Query query;
   query.index = {arguments.index, arguments.value};
-  LARDER_RETURN_IF_ERROR(Lister(indexer.get()).ForEach(query, [&](const ObjectPtr& object) {
+  LARDER_RETURN_IF_ERROR(ForEachObject(*store, found.resource, query, [&](const ObjectPtr& object) {
     return printer->Add(object);
   }));
   printer->Finish();
   return kOk;
 }
 
-Result<int> Rebuild(const IndexArguments& arguments) {
-  LARDER_ASSIGN_OR_RETURN(const auto store, OpenOwner(arguments.store, "rebuilding an index"));
-  LARDER_ASSIGN_OR_RETURN(const FoundIndex found, Find(*store, arguments));
-  LARDER_ASSIGN_OR_RETURN(const auto records, store->IndexRecords(found.collection.id));
+Result<void> RebuildIn(Store& store, const CollectionInfo& collection, const IndexRecord& wanted) {
+  LARDER_ASSIGN_OR_RETURN(const auto records, store.IndexRecords(collection.id));
   std::vector<IndexDefinition> definitions;
   for (const IndexRecord& record : records) {
     const std::string text = record.definition.substr(0, record.definition.find('#'));
     LARDER_ASSIGN_OR_RETURN(IndexDefinition definition,
                             IndexDefinition::FromStored(record.name, text));
-    if (record.name == arguments.index && !definition.Computable()) {
+    if (record.name == wanted.name && !definition.Computable()) {
       return MakeError(ErrorCode::kUnsupported,
                        "index {} is a function of its owner's program; raise the function's "
                        "version there to have it built anew",
@@ -143,21 +159,29 @@ Result<int> Rebuild(const IndexArguments& arguments) {
     }
     definitions.push_back(std::move(definition));
   }
-  LARDER_RETURN_IF_ERROR(store->DropIndex(found.collection.id, found.record.id));
-  LARDER_ASSIGN_OR_RETURN(
-      const auto indexer,
-      Indexer::Open(store.get(), nullptr, found.collection.spec, std::move(definitions)));
-  Progress progress("building " + arguments.index, 0);
+  LARDER_RETURN_IF_ERROR(store.DropIndex(collection.id, wanted.id));
+  LARDER_ASSIGN_OR_RETURN(const auto indexer,
+                          Indexer::Open(&store, nullptr, collection.spec, std::move(definitions)));
+  Progress progress("building " + wanted.name, 0);
   size_t scanned = 0;
   while (!indexer->WaitUntilReady(std::chrono::milliseconds(100))) {
     for (const auto& build : indexer->Progress()) {
-      if (build.index == arguments.index) scanned = build.scanned;
+      if (build.index == wanted.name) scanned = build.scanned;
     }
     progress.Update(scanned);
   }
   progress.Finish();
-  LARDER_RETURN_IF_ERROR(store->Sync());
-  Stdout().Print("built {} of {} anew\n", arguments.index, found.collection.spec.ToString());
+  LARDER_RETURN_IF_ERROR(store.Sync());
+  Stdout().Print("built {} of {} anew\n", wanted.name, collection.spec.ToString());
+  return {};
+}
+
+Result<int> Rebuild(const IndexArguments& arguments) {
+  LARDER_ASSIGN_OR_RETURN(const auto store, OpenOwner(arguments.store, "rebuilding an index"));
+  LARDER_ASSIGN_OR_RETURN(const FoundIndex found, Find(*store, arguments));
+  for (size_t i = 0; i < found.records.size(); ++i) {
+    LARDER_RETURN_IF_ERROR(RebuildIn(*store, found.resource.collections[i], found.records[i]));
+  }
   return kOk;
 }
 
@@ -176,7 +200,7 @@ void AddIndex(CLI::App& app, Context& context) {
     }
     AddStoreOptions(verb, arguments->store);
     verb->callback([arguments, &context, run] {
-      context.exit_code = ExitCode(run(*arguments));
+      context.exit_code = ExitCode(run(*arguments), arguments->store);
       Stdout().Flush();
     });
     return verb;
@@ -185,7 +209,7 @@ void AddIndex(CLI::App& app, Context& context) {
   add("values", "List the values of an index", Values, true)
       ->add_flag("--json", arguments->json, "For scripts");
   CLI::App* get = add("get", "Show the objects with a value", GetByIndex, true);
-  get->add_option("value", arguments->value)->required();
+  get->add_option("value", arguments->value, "Which value of the index")->required();
   get->add_option("-o,--output", arguments->output, kOutputHelp);
   get->add_flag("--keys", arguments->keys, "Only namespace/name, without reading the objects");
   add("rebuild", "Build an index anew; needs the store to itself", Rebuild, true);

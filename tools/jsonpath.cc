@@ -30,6 +30,7 @@ namespace {
 using Step = JsonPath::Step;
 
 tl::unexpected<Error> Bad(std::string_view what, std::string_view text) {
+  if (text.empty()) return MakeError(ErrorCode::kInvalidArgument, "jsonpath: {} at the end", what);
   return MakeError(ErrorCode::kInvalidArgument, "jsonpath: {} at \"{}\"", what, text);
 }
 

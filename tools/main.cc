@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
 #include "base/process.h"
 #include "client/config.h"
@@ -25,7 +26,7 @@ int main(int argc, char** argv) {
       "larder"};
   app.set_version_flag("--version", larder::DefaultUserAgent());
   app.require_subcommand(1);
-  app.fallthrough(false);
+  app.fallthrough();  // --log-level may stand behind the command, too
   std::string log_level = "warn";
   app.add_option("--log-level", log_level, "trace, debug, info, warn, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
@@ -37,6 +38,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return FailParse(app, error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "larder: %s\n", error.what());
+    return kUnusable;
   }
   Stdout().Flush();
   if (const int failed = Stdout().error(); failed != 0) {

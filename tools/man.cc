@@ -1,4 +1,5 @@
 // `larder man [COMMAND...]`: a manual page, made from the help texts: larder man get | man -l -
+// `larder help [COMMAND...]`: what COMMAND --help prints.
 #include <memory>
 
 #include "tools/command.h"
@@ -58,32 +59,55 @@ std::string Page(const CLI::App& app, const std::string& path) {
   return out;
 }
 
+struct Found {
+  const CLI::App* app = nullptr;
+  std::string path;  // "larder queue show"
+};
+
+Result<Found> FindCommand(const CLI::App& app, const std::vector<std::string>& words) {
+  Found found{&app, app.get_name()};
+  for (const std::string& word : words) {
+    const auto children = found.app->get_subcommands(
+        [&](const CLI::App* candidate) { return candidate->get_name() == word; });
+    if (children.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument, "there is no command {} {}", found.path, word);
+    }
+    found.app = children.front();
+    found.path += " " + word;
+  }
+  return found;
+}
+
+// A command that prints something about others.
+void AddAbout(CLI::App& app, Context& context, const char* name, const char* help,
+              std::string (*text)(const Found&)) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option("command", *words, "Of which command; none: larder itself");
+  command->callback([words, text, &app, &context] {
+    const auto found = FindCommand(app, *words);
+    if (!found) {
+      context.exit_code = Fail(found.error());
+      return;
+    }
+    Stdout().Write(text(*found));
+    Stdout().Flush();
+  });
+}
+
 }  // namespace
 
 void AddMan(CLI::App& app, Context& context) {
-  auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* command = app.add_subcommand("man", "Print a manual page: larder man get | man -l -");
-  command->add_option("command", *words, "Of which command; none: larder itself");
-  command->callback([words, &app, &context] {
-    const CLI::App* about = &app;
-    std::string path = "larder";
-    for (const std::string& word : *words) {
-      const auto children = about->get_subcommands(
-          [&](const CLI::App* candidate) { return candidate->get_name() == word; });
-      const CLI::App* const child = children.empty() ? nullptr : children.front();
-      if (!child) {
-        context.exit_code = Fail({ErrorCode::kInvalidArgument,
-                                  fmt::format("there is no command {} {}", path, word),
-                                  {},
-                                  {}});
-        return;
-      }
-      about = child;
-      path += " " + word;
-    }
-    Stdout().Write(Page(*about, path));
-    Stdout().Flush();
-  });
+  AddAbout(app, context, "man", "Print a manual page: larder man get | man -l -",
+           [](const Found& found) { return Page(*found.app, found.path); });
+}
+
+void AddHelp(CLI::App& app, Context& context) {
+  AddAbout(app, context, "help", "Print the help of a command: larder help get",
+           [](const Found& found) {
+             return found.app->get_formatter()->make_help(found.app, found.path,
+                                                          CLI::AppFormatMode::Normal);
+           });
 }
 
 }  // namespace larder::tools

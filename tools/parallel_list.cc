@@ -161,12 +161,13 @@ Result<bool> IsScan(Store& store, const CollectionInfo& info, const Query& query
 
 Result<void> ForEachRendered(Store& store, const StoredResource& resource, const Query& query,
                              const Printer& printer, const std::function<bool(Rendered)>& sink) {
-  if (resource.collections.size() == 1 && query.limit == 0 && query.continue_token.empty()) {
-    const CollectionInfo& info = resource.collections.front();
+  const StoredResource within = resource.Within(query.ns);
+  if (within.collections.size() == 1 && query.limit == 0 && query.continue_token.empty()) {
+    const CollectionInfo& info = within.collections.front();
     LARDER_ASSIGN_OR_RETURN(const bool scan, IsScan(store, info, query));
     if (scan) return ParallelScan(store, info, query, printer).Run(sink);
   }
-  return ForEachObject(store, resource, query,
+  return ForEachObject(store, within, query,
                        [&](const ObjectPtr& object) { return sink(printer.Render(object)); });
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "tools/age.h"
@@ -27,9 +29,11 @@ class TablePrinter final : public Printer {
   void Begin(const StoredResource& resource) override {
     Flush();
     columns_ = ColumnsFor(resource.resource, resource.crd);
+    columns_.partial = resource.Partial();
     prefix_ = options_.kind_prefix ? resource.NamePrefix() + "/" : "";
     namespaced_ = options_.namespace_column && resource.resource.namespaced;
-    table_.reset();
+    // A watch of several comes back to each: with its widths, and without another header.
+    table_ = &tables_[resource.resource.ToString()];
   }
 
   Rendered Render(const ObjectPtr& object) const override {
@@ -52,18 +56,17 @@ class TablePrinter final : public Printer {
 
   using Printer::Add;
   bool Add(Rendered rendered) override {
-    if (!table_) {
+    if (!*table_) {
       if (printed_ && options_.kind_prefix) out_.Write("\n");
-      table_ = std::make_unique<TableWriter>(options_.no_headers ? std::vector<std::string>{}
-                                                                 : Header());
+      table_->emplace(options_.no_headers ? std::vector<std::string>{} : Header());
       printed_ = true;
     }
-    table_->Add(std::move(rendered.cells));
-    return !out_.closed() && (table_->rows() < kHeld || table_->Flush(out_));
+    (*table_)->Add(std::move(rendered.cells));
+    return !out_.closed() && ((*table_)->rows() < kHeld || (*table_)->Flush(out_));
   }
 
   void Flush() override {
-    if (table_) table_->Flush(out_);
+    if (table_ && *table_) (*table_)->Flush(out_);
     out_.Flush();
     now_ = NowSeconds();
   }
@@ -103,7 +106,8 @@ class TablePrinter final : public Printer {
   std::string prefix_;
   bool namespaced_ = false;
   bool printed_ = false;
-  std::unique_ptr<TableWriter> table_;
+  std::map<std::string, std::optional<TableWriter>> tables_;  // by resource; one that has rows
+  std::optional<TableWriter>* table_ = nullptr;               // of them
 };
 
 // json and yaml: one document, or a List around all.
@@ -127,7 +131,7 @@ class DocumentPrinter final : public Printer {
   bool Add(Rendered rendered) override {
     const bool yaml = options_.output == "yaml";
     if (options_.single) {
-      ++count_;
+      if (count_++ > 0 && yaml) out_.Write("---\n");
       return out_.Write(rendered.text);
     }
     if (count_++ == 0) {
@@ -138,6 +142,7 @@ class DocumentPrinter final : public Printer {
     }
     return out_.Write(rendered.text);
   }
+  void Flush() override { out_.Flush(); }
   void Finish() override {
     if (options_.single) {
     } else if (options_.output == "yaml") {
@@ -212,6 +217,7 @@ class JsonPathPrinter final : public Printer {
     items_.push_back(rendered.object->ToMutable());
     return true;
   }
+  void Flush() override { out_.Flush(); }
   void Finish() override {
     if (!single_) {
       const Json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items_)}};
@@ -318,6 +324,11 @@ Result<std::unique_ptr<Printer>> MakePrinter(const PrintOptions& options, Output
   const size_t equals = output.find('=');
   const std::string kind = output.substr(0, equals);
   std::string value = equals == std::string::npos ? "" : output.substr(equals + 1);
+  const bool known = kind == "custom-columns" || kind == "jsonpath" || kind == "jsonpath-file";
+  if (known && value.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "-o {}: nothing is given behind it; there are {}",
+                     output, kOutputHelp);
+  }
   if (kind == "custom-columns") return MakeCustomColumns(value, options.no_headers, out);
   if (kind == "jsonpath-file") {
     LARDER_ASSIGN_OR_RETURN(value, ReadFile(value));

@@ -27,7 +27,7 @@ struct PrintOptions {
   std::vector<std::string> label_columns{};
   bool no_headers = false;
   bool show_managed_fields = false;
-  // One object was asked for by name: json and yaml show it, not a list with it.
+  // Each object is a document: one was asked for by name, or they come one by one, for ever.
   bool single = false;
 };
 
@@ -41,7 +41,7 @@ struct Rendered {
 class Printer {
  public:
   virtual ~Printer() = default;
-  // What comes now is of this resource.
+  // What comes now is of this resource; again, where it was before.
   virtual void Begin(const StoredResource& resource) = 0;
   // Between two calls of the others, any number of threads may call it.
   virtual Rendered Render(const ObjectPtr& object) const = 0;

@@ -83,8 +83,8 @@ Result<int> Show(const QueueArguments& arguments) {
                                                                 : "ready"},
                       {"priority", record.priority},
                       {"failures", record.failures},
-                      {"added", FormatTimestamp(record.added_ms / 1000)},
-                      {"notBefore", FormatTimestamp(record.not_before_ms / 1000)},
+                      {"added", TimeToJson(record.added_ms)},
+                      {"notBefore", TimeToJson(record.not_before_ms)},
                       {"lastError", record.last_error}});
     } else {
       table.Add({item.item, StateOf(record, now_ms), std::to_string(record.priority),
@@ -94,7 +94,8 @@ Result<int> Show(const QueueArguments& arguments) {
     return ++shown != arguments.limit || arguments.limit == 0;
   }));
   if (arguments.json) {
-    Stdout().Write(list.dump(2) + "\n");
+    // An item may have any bytes.
+    Stdout().Write(list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } else {
     table.Flush(Stdout());
   }
@@ -182,17 +183,17 @@ void AddQueue(CLI::App& app, Context& context) {
     AddStoreOptions(verb, arguments->store);
     verb->callback([arguments, &context, run] {
       arguments->stop = context.stop;
-      context.exit_code = ExitCode(run(*arguments));
+      context.exit_code = ExitCode(run(*arguments), arguments->store);
       Stdout().Flush();
     });
     return verb;
   };
   add("ls", "List the queues", List)->add_flag("--json", arguments->json, "For scripts");
   CLI::App* show = add("show", "Show what is in a queue", Show);
-  show->add_option("queue", arguments->queue)->required();
+  show->add_option("queue", arguments->queue, "Its name, as larder queue ls shows it")->required();
   show->add_option("item", arguments->items, "Only these");
   show->add_flag("--dead", arguments->dead, "Only dead letters");
-  show->add_option("--limit", arguments->limit, "At most so many");
+  show->add_option("--limit", arguments->limit, "At most so many")->check(CheckCount);
   show->add_flag("--json", arguments->json, "For scripts");
   const std::tuple<const char*, const char*, Result<int> (*)(const QueueArguments&)> changes[] = {
       {"requeue", "Put dead letters back to work, also those of a running process", Requeue},
@@ -200,7 +201,8 @@ void AddQueue(CLI::App& app, Context& context) {
       {"drain", "Drop everything in a queue; needs the store to itself", Drain}};
   for (const auto& [name, help, run] : changes) {
     CLI::App* verb = add(name, help, run);
-    verb->add_option("queue", arguments->queue)->required();
+    verb->add_option("queue", arguments->queue, "Its name, as larder queue ls shows it")
+        ->required();
     if (run != Drain) verb->add_option("item", arguments->items, "Dead letters");
     verb->add_flag("--all", arguments->all, "All of them");
   }

@@ -3,11 +3,13 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
 
 #include "base/process.h"
+#include "client/api_client.h"
 #include "client/discovery.h"
 #include "controller/health_server.h"
 #include "informer/factory.h"
@@ -62,8 +64,10 @@ Result<IndexRequest> ParseIndex(const std::string& text) {
 // What the terminal or the log shows, once a second.
 class StatusLine {
  public:
-  explicit StatusLine(const SharedInformerFactory& factory)
-      : factory_(factory), width_(TerminalWidth(STDERR_FILENO)) {}
+  // `until`: the version by its fingerprint that a collection has caught up with when it has passed
+  // it.
+  StatusLine(const SharedInformerFactory& factory, std::map<std::string, std::string> until)
+      : factory_(factory), until_(std::move(until)), width_(TerminalWidth(STDERR_FILENO)) {}
   ~StatusLine() {
     if (width_ > 0) std::fprintf(stderr, "\r\033[K");
   }
@@ -72,13 +76,13 @@ class StatusLine {
   bool Show() {
     std::string line;
     uint64_t changes = 0, heard = 0;
-    bool all = true, resumed = false;
+    bool all = true, caught_up = true;
     const std::vector<FactoryInformerStatus> statuses = factory_.Status();
     for (const FactoryInformerStatus& entry : statuses) {
       const CollectionSyncStats& sync = entry.status.sync;
       changes += sync.added + sync.updated + sync.deleted;
       all = all && entry.status.synced;
-      resumed = resumed || entry.status.reflector.lists == 0;
+      caught_up = caught_up && (entry.status.reflector.lists > 0 || Passed(entry));
       heard += entry.status.reflector.objects;
       line += fmt::format("{}{} {} {}", line.empty() ? "" : " | ", entry.collection,
                           HumanCount(sync.objects),
@@ -97,14 +101,22 @@ class StatusLine {
     synced_ = all;
     changes_ = changes;
     // A watch that resumes tells first what happened meanwhile, without a pause. That this is over
-    // shows in nothing but its silence.
+    // shows in a version that was the server's after the start; where nothing happens any more,
+    // only in its silence.
     const Clock::Steady now = RealClock()->Now();
     if (heard != heard_) heard_at_ = now;
     heard_ = heard;
-    return all && (!resumed || now - heard_at_ >= kQuiet);
+    return all && (caught_up || now - heard_at_ >= kQuiet);
   }
 
  private:
+  bool Passed(const FactoryInformerStatus& entry) const {
+    const auto found = until_.find(entry.fingerprint);
+    return found != until_.end() &&
+           CompareResourceVersions(entry.status.cursor.resource_version, found->second)
+                   .value_or(-1) >= 0;
+  }
+
   // What keeps a collection from being synced, once for each reason.
   void SayWhy(const std::vector<FactoryInformerStatus>& statuses) {
     for (const FactoryInformerStatus& entry : statuses) {
@@ -119,6 +131,7 @@ class StatusLine {
   }
 
   const SharedInformerFactory& factory_;
+  const std::map<std::string, std::string> until_;
   std::map<std::string, std::string> said_;  // by fingerprint
   const int width_;
   bool first_ = true;
@@ -148,6 +161,15 @@ Result<std::vector<PlannedInformer>> PlanInformers(const RunArguments& arguments
     PlannedInformer one;
     InformerOptions& options = one.options;
     LARDER_ASSIGN_OR_RETURN(options.resource, discovery.Resolve(name, stop));
+    const auto encrypted = StoreOptions().encrypted_resources;
+    if (arguments.store.key_file.empty() &&
+        std::find(encrypted.begin(), encrypted.end(), options.resource.ToString()) !=
+            encrypted.end()) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "{} reach the disk only encrypted: give --encryption-key-file FILE, with a "
+                       "line that openssl rand -base64 32 printed",
+                       options.resource.ToString());
+    }
     options.label_selector = arguments.labels;
     options.field_selector = arguments.fields;
     options.metadata_only = arguments.metadata_only;
@@ -164,21 +186,27 @@ Result<std::vector<PlannedInformer>> PlanInformers(const RunArguments& arguments
 void AddChecks(HealthServer& health, Store& store, const SharedInformerFactory& factory) {
   health.AddHealthCheck("ping", []() -> Result<void> { return {}; });
   health.AddReadyCheck("store", [&store] { return store.Health(); });
-  health.AddReadyCheck("sync", [&factory]() -> Result<void> {
-    for (const FactoryInformerStatus& entry : factory.Status()) {
-      if (entry.status.synced) continue;
-      return MakeError(ErrorCode::kNotReady, "{}: {}", entry.collection, entry.missing);
-    }
-    return {};
-  });
+  health.AddReadyCheck("sync", [&factory] { return factory.Ready(); });
 }
 
-// A request that the server calls wrong will be wrong the next time, too.
-Result<void> Hopeless(const SharedInformerFactory& factory) {
+// What the server is at. Whoever may not ask waits for silence.
+std::string CurrentVersion(HttpTransport& transport, const InformerOptions& options,
+                           const std::stop_token& stop) {
+  ApiClient client(transport);
+  const auto page = client.List(options.resource, {.ns = options.ns, .limit = 1}, stop);
+  return page ? page->resource_version : std::string();
+}
+
+// Another cluster's objects must not come into this store. And who waits for the end need not wait
+// where the server calls a request wrong: it will be wrong the next time, too.
+Result<void> Hopeless(const SharedInformerFactory& factory, bool until_synced) {
   for (const FactoryInformerStatus& entry : factory.Status()) {
     const auto& error = entry.status.reflector.error;
-    if (!error || error->code != ErrorCode::kInvalidArgument) continue;
-    return MakeError(error->code, "{}: {}", entry.collection, error->message);
+    const bool another = entry.status.reflector.state == ReflectorState::kAnotherCluster;
+    const bool wrong = error && error->code == ErrorCode::kInvalidArgument;
+    if (!error || !(another || (until_synced && wrong))) continue;
+    return MakeError(error->code, "{}: {}{}", entry.collection, error->message,
+                     another ? "; run again to begin a collection of its own" : "");
   }
   return {};
 }
@@ -212,8 +240,15 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
   HotTier hot({.max_bytes = DivideMemory(arguments.memory_limit).hot_tier});
   prometheus::Registry registry;
   SharedInformerFactory factory({store.get(), &hot, transport.get(), cluster, &registry});
+  std::map<std::string, std::string> until;
   for (const PlannedInformer& one : planned) {
-    LARDER_RETURN_IF_ERROR(factory.ForNamespaces(one.options, one.namespaces));
+    LARDER_ASSIGN_OR_RETURN(const auto informers,
+                            factory.ForNamespaces(one.options, one.namespaces));
+    if (!arguments.until_synced) continue;
+    const std::string version = CurrentVersion(*transport, informers.front()->options(), stop);
+    for (const SharedInformer* informer : informers) {
+      until[informer->GetIndexer().collection().spec.Fingerprint()] = version;
+    }
   }
   HealthServer health(&registry);
   AddChecks(health, *store, factory);
@@ -227,12 +262,13 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
     Stdout().Flush();
   }
   factory.Start();
+  bool synced = false;
   {
-    StatusLine status(factory);
+    StatusLine status(factory, std::move(until));
     do {
-      const bool synced = status.Show();
+      synced = status.Show();
       if (synced && arguments.until_synced) break;
-      if (arguments.until_synced) LARDER_RETURN_IF_ERROR(Hopeless(factory));
+      LARDER_RETURN_IF_ERROR(Hopeless(factory, arguments.until_synced));
     } while (RealClock()->SleepFor(arguments.until_synced ? std::chrono::milliseconds(50) : kEvery,
                                    stop));
   }
@@ -241,7 +277,7 @@ Result<int> Run(const RunArguments& arguments, const std::stop_token& stop) {
   LARDER_RETURN_IF_ERROR(store->Sync());
   if (arguments.until_synced) LetFlushEnd(*store, stop);
   std::fprintf(stderr, "stopped; the store is at %s\n", arguments.store.path.c_str());
-  return kOk;
+  return arguments.until_synced && !synced ? kInterrupted : kOk;
 }
 
 }  // namespace
@@ -264,8 +300,10 @@ void AddRun(CLI::App& app, Context& context) {
   command->add_option("--index", arguments->indexes,
                       "pods:node=spec.nodeName or pods:label=app; may be repeated");
   command->add_flag("--metadata-only", arguments->metadata_only, "Leave the rest on the server");
-  command->add_option("--listen", arguments->listen,
-                      "HOST:PORT for /metrics, /healthz and /readyz; port 0: any free one");
+  command
+      ->add_option("--listen", arguments->listen,
+                   "HOST:PORT for /metrics, /healthz and /readyz; port 0: any free one")
+      ->check(CheckListen);
   command->add_option("--memory-limit", arguments->memory_limit, "For all that is kept in memory")
       ->transform(CLI::AsSizeValue(false))
       ->check([](const std::string& bytes) {

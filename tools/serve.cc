@@ -5,11 +5,13 @@
 #include <fstream>
 #include <memory>
 
+#include "apiserver/api_handler.h"
 #include "apiserver/http_server.h"
 #include "base/clock.h"
 #include "tools/command.h"
 #include "tools/follower.h"
 #include "tools/output.h"
+#include "tools/serve/host_filter.h"
 #include "tools/serve/read_api.h"
 #include "tools/serve/watch_hub.h"
 #include "tools/store_access.h"
@@ -22,6 +24,7 @@ struct ServeArguments {
   std::string listen = "127.0.0.1:0";
   std::string kubeconfig;
   bool remote = false;
+  std::vector<std::string> hosts;
 };
 
 Result<apiserver::HttpServer::Options> ParseListen(const ServeArguments& arguments) {
@@ -57,15 +60,30 @@ Result<void> WriteKubeconfig(const std::string& path, const std::string& url) {
   return {};
 }
 
+apiserver::ApiStatus OtherHostStatus(const std::string& host) {
+  apiserver::ApiStatus status;
+  status.code = 403;
+  status.reason = "Forbidden";
+  status.message = fmt::format(
+      "forbidden: this server does not go by the name \"{}\"; larder serve --allow-host lets it",
+      host);
+  return status;
+}
+
 Result<int> Run(const ServeArguments& arguments, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const auto options, ParseListen(arguments));
   LARDER_ASSIGN_OR_RETURN(const auto follower, StoreFollower::Open(arguments.store));
   WatchHub hub(follower.get(), {});
   ReadApi api(follower.get(), &hub);
-  apiserver::HttpServer server(
-      options,
-      [&](const httplib::Request& request, httplib::Response& response,
-          apiserver::Connection& connection) { api.Handle(request, response, connection); });
+  const HostFilter hosts(options.host, arguments.hosts);
+  apiserver::HttpServer server(options,
+                               [&](const httplib::Request& request, httplib::Response& response,
+                                   apiserver::Connection& connection) {
+                                 const std::string host = request.get_header_value("Host");
+                                 if (!hosts.Allows(host))
+                                   return apiserver::AnswerStatus(OtherHostStatus(host), response);
+                                 api.Handle(request, response, connection);
+                               });
   api.SetMonitor(&server.monitor());
   LARDER_RETURN_IF_ERROR(server.Start());
   const std::string url = fmt::format("http://{}:{}", options.host, server.port());
@@ -97,8 +115,15 @@ void AddServe(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_flag("--allow-remote", arguments->remote,
                     "Listen on other addresses than loopback, too: there is no password");
-  command->add_option("--write-kubeconfig", arguments->kubeconfig,
-                      "Write a kubeconfig for kubectl to this file");
+  command
+      ->add_option("--allow-host", arguments->hosts,
+                   "A name that clients may call it by, beside loopback's and the address it "
+                   "listens on; may be repeated")
+      ->type_name("NAME");
+  command
+      ->add_option("--write-kubeconfig", arguments->kubeconfig,
+                   "Write a kubeconfig for kubectl to this file")
+      ->type_name("FILE");
   command->callback(
       [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
 }

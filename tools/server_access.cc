@@ -12,13 +12,14 @@ void AddServerOptions(CLI::App* command, ServerArguments& arguments) {
 
 Result<std::unique_ptr<HttpTransport>> Connect(const ServerArguments& arguments) {
   if (!arguments.url.empty()) return MakeTransport(ForUrl(arguments.url));
-  if (!arguments.kubeconfig.empty() || !arguments.context.empty()) {
-    LARDER_ASSIGN_OR_RETURN(const ClientConfig config,
-                            LoadKubeconfig(arguments.kubeconfig, arguments.context));
-    return MakeTransport(config);
+  const bool named = !arguments.kubeconfig.empty() || !arguments.context.empty();
+  auto config = named ? LoadKubeconfig(arguments.kubeconfig, arguments.context) : DefaultConfig();
+  if (!config) {
+    // Missing, unreadable or wrong: to a script it is one thing, bad input.
+    config.error().code = ErrorCode::kInvalidArgument;
+    return tl::unexpected(config.error());
   }
-  LARDER_ASSIGN_OR_RETURN(const ClientConfig config, DefaultConfig());
-  return MakeTransport(config);
+  return MakeTransport(*config);
 }
 
 }  // namespace larder::tools

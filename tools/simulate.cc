@@ -53,7 +53,9 @@ void AddSimulate(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<SimulateArguments>();
   CLI::App* command = app.add_subcommand(
       "simulate", "Run a simulated API server with generated pods; prints its URL on stdout");
-  command->add_option("--objects", arguments->objects, "Pods to begin with")->capture_default_str();
+  command->add_option("--objects", arguments->objects, "Pods to begin with")
+      ->check(CheckCount)
+      ->capture_default_str();
   command->add_option("--churn", arguments->rate, "Changes a second (creates, updates, deletes)")
       ->capture_default_str();
   command->add_option("--port", arguments->server.port, "0: any free port")->capture_default_str();
@@ -62,8 +64,10 @@ void AddSimulate(CLI::App& app, Context& context) {
   command
       ->add_option("--namespaces", arguments->server.workload_namespaces,
                    "Namespaces to spread over")
+      ->check(CheckCount)
       ->capture_default_str();
   command->add_option("--nodes", arguments->server.workload_nodes, "Nodes to spread over")
+      ->check(CheckCount)
       ->capture_default_str();
   command->add_option("--seed", arguments->server.seed, "The same seed gives the same pods")
       ->capture_default_str();
@@ -72,7 +76,8 @@ void AddSimulate(CLI::App& app, Context& context) {
                    "Events a watch can go back before it gets a 410")
       ->capture_default_str();
   command->add_flag("--tls", arguments->server.tls, "Serve https with a certificate of its own");
-  command->add_option("--kubeconfig", arguments->kubeconfig, "Write a kubeconfig to this file");
+  command->add_option("--kubeconfig", arguments->kubeconfig, "Write a kubeconfig to this file")
+      ->type_name("FILE");
   command->callback([arguments, &context] {
     arguments->churn.seed = arguments->server.seed;
     context.exit_code = Simulate(*arguments, context.stop);

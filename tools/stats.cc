@@ -37,15 +37,18 @@ std::string PerTime(double per_second) {
   return per_second > 0 ? fmt::format("{:.1f}/d", per_second * 86'400) : "0";
 }
 
-void PrintCollections(const StoreStats& stats, const ChurnByCollection& churn, Output& out) {
+void PrintCollections(const StoreStats& stats, const ChurnByCollection& churn, bool counted,
+                      Output& out) {
   TableWriter table({"COLLECTION", "STATE", "OBJECTS", "JSON", "STORED", "RATIO", "CHURN",
                      "INDEXES", "PENDING", "UPDATED"});
   for (const size_t column : {2U, 3U, 4U, 5U, 6U, 7U, 8U}) table.AlignRight(column);
   for (const CollectionStats& entry : stats.collections) {
     const auto rates = churn.find(entry.info.id);
     table.Add({entry.info.spec.ToString(), std::string(ToString(entry.info.cursor.state)),
-               HumanCount(entry.objects), HumanBytes(entry.json_bytes),
-               HumanBytes(entry.stored_bytes), Ratio(entry.json_bytes, entry.stored_bytes),
+               counted ? HumanCount(entry.objects) : "-",
+               counted ? HumanBytes(entry.json_bytes) : "-",
+               counted ? HumanBytes(entry.stored_bytes) : "-",
+               counted ? Ratio(entry.json_bytes, entry.stored_bytes) : "-",
                rates == churn.end() ? "-" : PerTime(rates->second.Total()),
                std::to_string(entry.indexes.size()), HumanCount(entry.pending_deltas),
                AgeOf(entry.info.cursor.updated_ms / 1000, NowSeconds())});
@@ -53,14 +56,14 @@ void PrintCollections(const StoreStats& stats, const ChurnByCollection& churn, O
   table.Flush(out);
 }
 
-void PrintDictionaries(const StoreStats& stats, Output& out) {
+void PrintDictionaries(const StoreStats& stats, bool counted, Output& out) {
   if (stats.dictionaries.empty()) return;
   TableWriter table({"DICTIONARY", "RESOURCE", "SIZE", "VALUES", "CURRENT"});
   table.AlignRight(2);
   table.AlignRight(3);
   for (const DictionaryStats& entry : stats.dictionaries) {
     table.Add({std::to_string(entry.id), entry.resource, HumanBytes(entry.stored_bytes),
-               HumanCount(entry.values), entry.current ? "yes" : "no"});
+               counted ? HumanCount(entry.values) : "-", entry.current ? "yes" : "no"});
   }
   out.Write("\n");
   table.Flush(out);
@@ -93,7 +96,8 @@ void PrintQueues(const std::vector<QueueSummary>& queues, Output& out) {
   for (const size_t column : {1U, 2U, 3U}) table.AlignRight(column);
   for (const QueueSummary& queue : queues) {
     table.Add({queue.name, HumanCount(queue.ready), HumanCount(queue.delayed),
-               HumanCount(queue.dead), AgeOf(queue.oldest_ms / 1000, NowSeconds())});
+               HumanCount(queue.dead),
+               queue.oldest_ms == 0 ? "-" : AgeOf(queue.oldest_ms / 1000, NowSeconds())});
   }
   out.Write("\n");
   table.Flush(out);
@@ -129,7 +133,7 @@ Result<int> Run(const StatsArguments& arguments) {
           : tuning::EstimateChurn(*store, stats.collections).value_or(ChurnByCollection());
   Output& out = Stdout();
   if (arguments.json) {
-    Json json = StatsToJson(stats, queues);
+    Json json = StatsToJson(stats, queues, !arguments.fast);
     for (Json& entry : json["collections"]) {
       const auto rates = churn.find(entry["id"].get<CollectionId>());
       if (rates == churn.end()) continue;
@@ -139,8 +143,8 @@ Result<int> Run(const StatsArguments& arguments) {
     }
     out.Write(json.dump(2) + "\n");
   } else {
-    PrintCollections(stats, churn, out);
-    PrintDictionaries(stats, out);
+    PrintCollections(stats, churn, !arguments.fast, out);
+    PrintDictionaries(stats, !arguments.fast, out);
     PrintFamilies(stats, out);
     PrintQueues(queues, out);
     PrintTotals(stats, out);
@@ -158,7 +162,8 @@ void AddStats(CLI::App& app, Context& context) {
   command->add_flag("--fast", arguments->fast,
                     "Do not count objects and bytes, nor estimate churn");
   command->add_flag("--json", arguments->json, "For scripts");
-  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments), arguments->store); });
 }
 
 }  // namespace larder::tools

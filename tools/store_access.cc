@@ -1,5 +1,7 @@
 #include "tools/store_access.h"
 
+#include "tools/command.h"
+
 namespace larder::tools {
 
 StoreOptions StoreArguments::Options() const {
@@ -56,6 +58,15 @@ Result<std::unique_ptr<Store>> Explained(Result<std::unique_ptr<Store>> store,
 }
 
 }  // namespace
+
+int ExitCode(const Result<int>& result, const StoreArguments& arguments) {
+  const bool damage = !result && result.error().code == ErrorCode::kCorruption;
+  // Opening it may have explained it.
+  if (!damage || result.error().message.find("verify --repair") != std::string::npos) {
+    return ExitCode(result);
+  }
+  return Fail(ExplainStoreError(result.error(), arguments, "reading"));
+}
 
 Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments, Store::Reading reading) {
   return Explained(Store::OpenReadOnly(arguments.Options(), reading), arguments, "reading");

@@ -34,6 +34,8 @@ Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments,
 // `what` says what needs the store to itself: "compacting". Fails with kLocked while a process owns
 // it.
 Result<std::unique_ptr<Store>> OpenOwner(const StoreArguments& arguments, std::string_view what);
+// As ExitCode of command.h; damage that a command met while it read is explained.
+int ExitCode(const Result<int>& result, const StoreArguments& arguments);
 // The same sentences for calls that take StoreOptions.
 Error ExplainStoreError(const Error& error, const StoreArguments& arguments, std::string_view what);
 

@@ -23,7 +23,8 @@ void Count(const StoredQueueItem& item, int64_t now_ms, QueueSummary& queue) {
   if (queue.oldest_ms == 0 || record.added_ms < queue.oldest_ms) queue.oldest_ms = record.added_ms;
 }
 
-Json CollectionJson(const CollectionStats& entry) {
+Json CollectionJson(const CollectionStats& entry, bool counted) {
+  const auto figure = [&](uint64_t value) { return counted ? Json(value) : Json(); };
   Json indexes = Json::array();
   for (const IndexRecord& index : entry.indexes) {
     indexes.push_back(
@@ -35,10 +36,10 @@ Json CollectionJson(const CollectionStats& entry) {
           {"state", std::string(ToString(entry.info.cursor.state))},
           {"resourceVersion", entry.info.cursor.resource_version},
           {"lists", entry.info.cursor.epoch},
-          {"updated", FormatTimestamp(entry.info.cursor.updated_ms / 1000)},
-          {"objects", entry.objects},
-          {"jsonBytes", entry.json_bytes},
-          {"storedBytes", entry.stored_bytes},
+          {"updated", TimeToJson(entry.info.cursor.updated_ms)},
+          {"objects", figure(entry.objects)},
+          {"jsonBytes", figure(entry.json_bytes)},
+          {"storedBytes", figure(entry.stored_bytes)},
           {"pendingChanges", entry.pending_deltas},
           {"indexes", std::move(indexes)}};
 }
@@ -79,20 +80,22 @@ Result<std::vector<QueueSummary>> SummariseQueues(const Store& store) {
   return out;
 }
 
-Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queues) {
+Json TimeToJson(int64_t ms) { return ms == 0 ? Json() : Json(FormatTimestamp(ms / 1000)); }
+
+Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queues, bool counted) {
   Json out = {{"collections", Json::array()},
               {"dictionaries", Json::array()},
               {"families", Json::array()},
               {"queues", Json::array()}};
   for (const CollectionStats& entry : stats.collections) {
-    out["collections"].push_back(CollectionJson(entry));
+    out["collections"].push_back(CollectionJson(entry, counted));
   }
   for (const DictionaryStats& entry : stats.dictionaries) {
     out["dictionaries"].push_back({{"id", entry.id},
                                    {"resource", entry.resource},
                                    {"current", entry.current},
                                    {"bytes", entry.stored_bytes},
-                                   {"values", entry.values}});
+                                   {"values", counted ? Json(entry.values) : Json()}});
   }
   for (const FamilyStats& entry : stats.families) out["families"].push_back(FamilyJson(entry));
   for (const QueueSummary& queue : queues) {
@@ -101,7 +104,7 @@ Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queue
                              {"delayed", queue.delayed},
                              {"dead", queue.dead},
                              {"failing", queue.failing},
-                             {"oldest", FormatTimestamp(queue.oldest_ms / 1000)}});
+                             {"oldest", TimeToJson(queue.oldest_ms)}});
   }
   out["memory"] = {{"limit", stats.memory.limit},
                    {"blockCache", stats.memory.block_cache},

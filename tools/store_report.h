@@ -23,6 +23,10 @@ struct QueueSummary {
 // Every queue of the store. An item that is stored twice counts once, by its last copy.
 Result<std::vector<QueueSummary>> SummariseQueues(const Store& store);
 
-Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queues);
+// `counted`: objects and bytes were; otherwise they are null.
+Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queues,
+                 bool counted = true);
+// A time of scripts: null for 0, which is no time.
+Json TimeToJson(int64_t ms);
 
 }  // namespace larder::tools

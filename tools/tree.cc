@@ -129,9 +129,10 @@ void AddTree(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("tree", "Show objects with everything that they own");
   command->add_option("resource", arguments->words, "deploy web, or deploy/web")->required();
   AddStoreOptions(command, arguments->store);
-  command->add_option("-n,--namespace", arguments->ns)->capture_default_str();
-  command->add_flag("-A,--all-namespaces", arguments->all_namespaces);
-  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
+  command->add_option("-n,--namespace", arguments->ns, "Of this namespace")->capture_default_str();
+  command->add_flag("-A,--all-namespaces", arguments->all_namespaces, "Of all namespaces");
+  command->callback(
+      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments), arguments->store); });
 }
 
 }  // namespace larder::tools

@@ -1,8 +1,10 @@
 // `larder verify [--repair]`: is everything in the store what was written?
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "storage/keys.h"
 #include "storage/maintenance.h"
 #include "tools/command.h"
 #include "tools/output.h"
@@ -28,19 +30,78 @@ uint64_t EstimateObjects(const Store& store) {
   return 0;
 }
 
-Result<VerifyReport> Check(const VerifyArguments& arguments, const std::stop_token& stop) {
+// Places in a store in people's words: a collection and an object, an index, a queue's item.
+class Places {
+ public:
+  explicit Places(const Store& store) {
+    const auto collections = store.Collections();
+    if (!collections) return;
+    for (const CollectionInfo& info : *collections) {
+      names_[info.id] = info.spec.ToString();
+      const auto records = store.IndexRecords(info.id);
+      if (!records) continue;
+      for (const IndexRecord& record : *records) {
+        indexes_[keys::IndexPrefix(info.id, record.id)] = record.name;
+      }
+    }
+  }
+
+  std::string NameOf(const Problem& problem) const {
+    const std::string key = keys::UnescapePart(problem.key).value_or(problem.key);
+    const auto known = names_.find(problem.collection);
+    const std::string name = known == names_.end() ? "no collection" : known->second;
+    if (problem.family == "objects") {
+      const auto object = keys::ParseObject(key);
+      return object ? name + " " + object->ToString() : "objects of " + name;
+    }
+    if (problem.family == "indexes") {
+      const size_t end = key.find('/', key.find('/') + 1);
+      const auto index = indexes_.find(key.substr(0, end == std::string::npos ? end : end + 1));
+      const std::string of =
+          fmt::format("index {} of {}", index == indexes_.end() ? "?" : index->second, name);
+      const auto entry = keys::ParseIndex(key);
+      return entry ? fmt::format("{}, {} -> {}", of, entry->value, entry->key.ToString()) : of;
+    }
+    if (problem.family == "deltas") {
+      const auto object = keys::ParseDelta(key);
+      return fmt::format("pending change of {}{}", name, object ? " " + object->ToString() : "");
+    }
+    if (problem.family == "queues") {
+      const auto item = keys::ParseQueueItem(key);
+      return item ? fmt::format("queue {}, {}", item->queue, item->item) : "queue " + key;
+    }
+    return key.empty() ? problem.family : problem.family + " " + key;
+  }
+
+ private:
+  std::map<CollectionId, std::string> names_;
+  std::map<std::string, std::string> indexes_;  // by the prefix of their keys
+};
+
+// What Verify found, and for each problem the place in words.
+struct Checked {
+  VerifyReport report;
+  std::vector<std::string> places;
+};
+
+Result<Checked> Check(const VerifyArguments& arguments, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   Progress progress("verifying", EstimateObjects(*store));
   VerifyOptions options;
   options.stop = stop;
   options.progress = [&](uint64_t objects) { progress.Update(objects); };
-  return Verify(*store, options);
+  Checked out;
+  LARDER_ASSIGN_OR_RETURN(out.report, Verify(*store, options));
+  const Places places(*store);
+  for (const Problem& problem : out.report.problems) out.places.push_back(places.NameOf(problem));
+  return out;
 }
 
-void Print(const VerifyReport& report) {
+void Print(const Checked& checked) {
+  const VerifyReport& report = checked.report;
   Output& out = Stdout();
-  for (const Problem& problem : report.problems) {
-    out.Print("{} {}: {}\n", problem.family, problem.key, problem.message);
+  for (size_t i = 0; i < report.problems.size(); ++i) {
+    out.Print("{}: {}\n", checked.places[i], report.problems[i].message);
   }
   if (report.problem_count > report.problems.size()) {
     out.Print("... and {} more\n", report.problem_count - report.problems.size());
@@ -59,10 +120,13 @@ void Print(const VerifyReport& report) {
   }
 }
 
-void PrintJson(const VerifyReport& report) {
+void PrintJson(const Checked& checked) {
+  const VerifyReport& report = checked.report;
   Json problems = Json::array();
-  for (const Problem& problem : report.problems) {
-    problems.push_back({{"family", problem.family},
+  for (size_t i = 0; i < report.problems.size(); ++i) {
+    const Problem& problem = report.problems[i];
+    problems.push_back({{"place", checked.places[i]},
+                        {"family", problem.family},
                         {"key", problem.key},
                         {"collection", problem.collection},
                         {"message", problem.message}});
@@ -88,22 +152,30 @@ Result<void> RepairStore(const VerifyArguments& arguments) {
     return tl::unexpected(ExplainStoreError(report.error(), arguments.store, "a repair"));
   }
   Output& out = Stdout();
+  const bool known = report->gaps == 0;
   if (arguments.json) {
-    const Json json = {
-        {"objectsKept", report->objects_kept},      {"objectsLost", report->objects_lost},
-        {"otherRowsKept", report->other_rows_kept}, {"otherRowsLost", report->other_rows_lost},
-        {"unreadablePlaces", report->gaps},         {"relist", report->relist},
-        {"damagedFiles", report->damaged_files}};
+    const auto lost = [&](uint64_t count) { return known || count > 0 ? Json(count) : Json(); };
+    const Json json = {{"objectsKept", report->objects_kept},
+                       {"objectsLost", lost(report->objects_lost)},
+                       {"otherRowsKept", report->other_rows_kept},
+                       {"otherRowsLost", lost(report->other_rows_lost)},
+                       {"unreadablePlaces", report->gaps},
+                       {"relist", report->relist},
+                       {"damagedFiles", report->damaged_files}};
     out.Write(json.dump(2) + "\n");
     return {};
   }
-  out.Print("kept {} objects and {} other rows; lost {} objects and {} other rows\n",
-            HumanCount(report->objects_kept), HumanCount(report->other_rows_kept),
-            HumanCount(report->objects_lost), HumanCount(report->other_rows_lost));
-  if (report->gaps != 0) {
-    out.Print("{} could not be read: how much was there is not known\n",
+  out.Print("kept {} and {} other rows", Plural(report->objects_kept, "object"),
+            HumanCount(report->other_rows_kept));
+  if (known || report->objects_lost + report->other_rows_lost > 0) {
+    out.Print("; lost {}{} and {} other rows", known ? "" : "at least ",
+              Plural(report->objects_lost, "object"), HumanCount(report->other_rows_lost));
+  }
+  if (!known) {
+    out.Print("; {} could not be read, and how much was there is not known",
               Plural(report->gaps, "place"));
   }
+  out.Write("\n");
   for (const std::string& collection : report->relist) {
     out.Print("will be listed anew at the next start: {}\n", collection);
   }
@@ -118,7 +190,7 @@ Result<int> Run(const VerifyArguments& arguments, const std::stop_token& stop) {
   auto report = Check(arguments, stop);
   const bool broken = !report && report.error().code == ErrorCode::kCorruption;
   if (!report && !broken) return tl::unexpected(report.error());
-  const bool sound = report && report->Ok();
+  const bool sound = report && report->report.Ok();
   if (arguments.repair && !sound) {
     if (report && !arguments.json) Print(*report);
     if (broken) std::fprintf(stderr, "larder: %s\n", report.error().message.c_str());

@@ -2,8 +2,8 @@
 // store's owner commits. Run by `./dev kube test`, which builds the peer of the benchmarks in Go.
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <signal.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 

@@ -5,10 +5,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "apiserver/simulator.h"
 #include "queue/work_queue.h"
 #include "tests/tools/sample_store.h"
+#include "tools/command.h"
 
 namespace larder {
 namespace {
@@ -30,9 +33,34 @@ class CommandsTest : public ::testing::Test {
     EXPECT_FALSE(json.is_discarded()) << outcome.out << outcome.err;
     return json;
   }
+  void Damage() const {
+    ASSERT_EQ(Run({"compact"}).exit_code, 0);
+    // One byte in the middle of the largest table.
+    fs::path largest;
+    for (const auto& entry : fs::directory_iterator(Path())) {
+      if (entry.path().extension() == ".sst" &&
+          (largest.empty() || entry.file_size() > fs::file_size(largest))) {
+        largest = entry.path();
+      }
+    }
+    ASSERT_FALSE(largest.empty());
+    {
+      std::fstream file(largest, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(60);
+      const char byte = static_cast<char>(file.get() ^ 0x20);
+      file.seekp(60);
+      file.put(byte);
+    }
+  }
 
   ScratchDirectory scratch_;
 };
+
+TEST_F(CommandsTest, AnExceptionIsAMessageAndAnExitCode) {
+  const Outcome demo = RunLarder({"demo"}, {.environment = {"TMPDIR=" + (scratch_ / "nowhere")}});
+  EXPECT_EQ(demo.exit_code, 3) << demo.err;
+  EXPECT_EQ(demo.err.rfind("larder: ", 0), 0U) << demo.err;
+}
 
 TEST_F(CommandsTest, CollectionsAndStats) {
   const Json collections = RunJson({"collections"});
@@ -50,6 +78,29 @@ TEST_F(CommandsTest, CollectionsAndStats) {
   const Outcome text = Run({"stats"});
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_NE(text.out.find("disk: "), std::string::npos) << text.out;
+}
+
+TEST_F(CommandsTest, WhatWasNotCountedIsNotZero) {
+  const Json stats = RunJson({"stats", "--fast"});
+  for (const char* figure : {"objects", "jsonBytes", "storedBytes"}) {
+    EXPECT_TRUE(stats["collections"][0][figure].is_null()) << figure;
+  }
+  const Outcome text = Run({"stats", "--fast"});
+  const std::string row = text.out.substr(text.out.find("\npods "));
+  EXPECT_NE(row.find("synced         -"), std::string::npos) << text.out;
+  // No time is not 1970.
+  for (const Json& item : RunJson({"queue", "show", "pods"})) {
+    EXPECT_EQ(item["notBefore"].is_null(), item["state"] != "delayed") << item;
+  }
+  ASSERT_EQ(Run({"queue", "drain", "pods", "--all"}).exit_code, 0);
+  {
+    const auto store = Store::Open({.path = Path()});
+    Transaction transaction = (*store)->Begin();
+    transaction.PutQueueItem("pods", "shop/web-1", 9,
+                             {.added_ms = 1'700'000'000'000, .dead = true});
+    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
+  }
+  EXPECT_TRUE(RunJson({"queue", "ls"})[0]["oldest"].is_null());
 }
 
 TEST_F(CommandsTest, StatsSayWhoHasTheStoreOpen) {
@@ -76,35 +127,61 @@ TEST_F(CommandsTest, VerifySaysThatAllIsSound) {
 }
 
 TEST_F(CommandsTest, VerifyNamesDamageAndRepairKeepsTheRest) {
-  ASSERT_EQ(Run({"compact"}).exit_code, 0);
-  // One byte in the middle of the largest table.
-  fs::path largest;
-  for (const auto& entry : fs::directory_iterator(Path())) {
-    if (entry.path().extension() == ".sst" &&
-        (largest.empty() || entry.file_size() > fs::file_size(largest))) {
-      largest = entry.path();
-    }
-  }
-  ASSERT_FALSE(largest.empty());
-  {
-    std::fstream file(largest, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(60);
-    const char byte = static_cast<char>(file.get() ^ 0x20);
-    file.seekp(60);
-    file.put(byte);
-  }
+  ASSERT_NO_FATAL_FAILURE(Damage());
   const Outcome damaged = Run({"verify"});
   EXPECT_EQ(damaged.exit_code, 1) << damaged.out << damaged.err;
   EXPECT_NE((damaged.out + damaged.err).find("--repair"), std::string::npos)
       << damaged.out << damaged.err;
+  EXPECT_NE(damaged.out.find("objects of pods: "), std::string::npos) << damaged.out;
+  std::set<std::string> lines;
+  std::istringstream text(damaged.out);
+  for (std::string line; std::getline(text, line);) {
+    EXPECT_TRUE(lines.insert(line).second) << "twice: " << line;
+  }
   const Outcome repaired = Run({"verify", "--repair"});
   EXPECT_EQ(repaired.exit_code, 0) << repaired.out << repaired.err;
   EXPECT_NE(repaired.out.find("kept "), std::string::npos) << repaired.out;
+  // Nobody knows what was in a block that cannot be read.
+  EXPECT_NE(repaired.out.find("could not be read, and how much was there is not known"),
+            std::string::npos)
+      << repaired.out;
+  EXPECT_EQ(repaired.out.find("lost 0 objects"), std::string::npos) << repaired.out;
   EXPECT_EQ(Run({"verify"}).exit_code, 0);
+}
+
+TEST_F(CommandsTest, VerifyNamesAnIndexEntryByItsIndexAndObject) {
+  {
+    const auto store = Store::Open({.path = Path()});
+    const auto collections = (*store)->Collections();
+    const CollectionId pods = collections->front().id;
+    const auto indexes = (*store)->IndexRecords(pods);
+    Transaction transaction = (*store)->Begin();
+    transaction.PutIndexKey(pods, indexes->front().id, "n9", {"shop", "ghost"}, "u");
+    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
+  }
+  const Outcome stray = Run({"verify"});
+  EXPECT_EQ(stray.exit_code, 1);
+  EXPECT_NE(stray.out.find(" of pods, n9 -> shop/ghost: leads to no object\n"), std::string::npos)
+      << stray.out;
+}
+
+TEST_F(CommandsTest, WhoMeetsDamageNamesTheRepair) {
+  ASSERT_NO_FATAL_FAILURE(Damage());
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"get", "pods", "-A"}, {"export"}, {"stats"}}) {
+    const Outcome met = Run(words);
+    EXPECT_EQ(met.exit_code, 1) << words.front();
+    EXPECT_NE(met.err.find("larder verify --repair --store " + Path()), std::string::npos)
+        << met.err;
+  }
+  const Outcome doctor = Run({"doctor"});
+  EXPECT_EQ(doctor.exit_code, 1) << doctor.err;
+  EXPECT_NE(doctor.out.find("problem the store is damaged"), std::string::npos) << doctor.out;
 }
 
 TEST_F(CommandsTest, SnapshotsAreMadeReadRestoredAndRemoved) {
   ASSERT_EQ(Run({"snapshot", "create", "before"}).exit_code, 0);
+  EXPECT_EQ(Run({"snapshot", "create", "before"}).exit_code, 2);  // it is there already
   {
     const auto store = Store::Open({.path = Path()});
     DeletePod(**store, "db-0", "20");
@@ -130,6 +207,25 @@ TEST_F(CommandsTest, SnapshotsAreMadeReadRestoredAndRemoved) {
   EXPECT_EQ(Run({"snapshot", "rm", "before"}).exit_code, 0);
   EXPECT_EQ(RunJson({"snapshot", "ls"}).size(), 0u);
   EXPECT_EQ(Run({"snapshot", "restore", "before"}).exit_code, 1);
+}
+
+TEST_F(CommandsTest, BackupsThatCannotBeReadAreNotMissing) {
+  // Stands for a directory without permission, which a superuser would not notice.
+  const std::string loop = scratch_ / "loop";
+  fs::create_symlink(loop, loop);
+  const Outcome ls = RunLarder({"backup", "ls", loop});
+  EXPECT_EQ(ls.exit_code, 3);
+  EXPECT_NE(ls.err.find("cannot read " + loop), std::string::npos) << ls.err;
+}
+
+TEST_F(CommandsTest, WhatIsNoExportIsNotImported) {
+  for (const char* text : {"", "{\"kind\":\"Pod\"}\n", "pods\n"}) {
+    const std::string made = scratch_ / "made";
+    const Outcome import = RunLarder({"import", "--store", made}, {.input = text});
+    EXPECT_EQ(import.exit_code, 2) << import.err;
+    EXPECT_NE(import.err.find("larder export"), std::string::npos) << import.err;
+    EXPECT_FALSE(fs::exists(made)) << text;
+  }
 }
 
 TEST_F(CommandsTest, BackupsAreMadeVerifiedAndRestored) {
@@ -178,7 +274,7 @@ TEST_F(CommandsTest, SnapshotsAndBackupsAreMadeBesideARunningOwner) {
     const Outcome made = Run({"snapshot", "create", "live"});
     EXPECT_EQ(made.exit_code, 0) << made.err;
     const Outcome taken = Run({"snapshot", "create", "live"});
-    EXPECT_EQ(taken.exit_code, 3) << taken.err;
+    EXPECT_EQ(taken.exit_code, 2) << taken.err;
     EXPECT_NE(taken.err.find("already"), std::string::npos) << taken.err;
     const Outcome backup = Run({"backup", "create", backups});
     EXPECT_EQ(backup.exit_code, 0) << backup.err;
@@ -214,6 +310,20 @@ TEST_F(CommandsTest, WhatNeedsTheStoreToItselfSaysSo) {
   for (const char* word : {"stats", "verify", "collections"}) {
     EXPECT_EQ(Run({word}).exit_code, 0) << word;
   }
+}
+
+TEST_F(CommandsTest, QueueShowBearsItemsOfAnyBytesAndHasTheErrorsOfThoseThatAreTriedAgain) {
+  {
+    const auto store = Store::Open({.path = Path()});
+    ASSERT_TRUE(store) << store.error().ToString();
+    const auto queue = WorkQueue::Open({.name = "bytes", .store = store->get()});
+    ASSERT_TRUE(queue) << queue.error().ToString();
+    EXPECT_TRUE((*queue)->AddRateLimited("not \xff UTF-8", "the reason"));
+  }
+  const Json items = RunJson({"queue", "show", "bytes"});
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(items[0]["item"], "not \ufffd UTF-8");
+  EXPECT_EQ(items[0]["lastError"], "the reason");
 }
 
 TEST_F(CommandsTest, QueuesAreShownAndChanged) {
@@ -340,7 +450,7 @@ TEST_F(CommandsTest, AnImportMakesACollectionWhatTheFileSays) {
 TEST_F(CommandsTest, AnImportThatWasCutOffLeavesACollectionThatIsListedAnew) {
   const Outcome pods = Run({"export", "pods"});
   const size_t last = pods.out.rfind('\n', pods.out.size() - 2);
-  ASSERT_EQ(Run({"import"}).exit_code, 0) << "nothing to import";
+  ASSERT_EQ(Run({"import"}).exit_code, 2) << "nothing is no export";
   const Outcome cut =
       RunLarder({"import", "--store", Path()}, {.input = pods.out.substr(0, last + 1)});
   EXPECT_EQ(cut.exit_code, 0) << cut.err;
@@ -377,7 +487,7 @@ TEST_F(CommandsTest, ACutExportIsNotTakenForComplete) {
   EXPECT_NE(collections[0]["state"], "synced");
   const Outcome garbage = RunLarder({"import", "--store", copy}, {.input = "garbage\n"});
   EXPECT_EQ(garbage.exit_code, 2);
-  EXPECT_NE(garbage.err.find("line 1"), std::string::npos) << garbage.err;
+  EXPECT_NE(garbage.err.find("larder export"), std::string::npos) << garbage.err;
 }
 
 TEST_F(CommandsTest, DiffWithTheLiveCluster) {
@@ -392,6 +502,22 @@ TEST_F(CommandsTest, DiffWithTheLiveCluster) {
   EXPECT_EQ(json[0]["added"], 5);
 }
 
+void ExpectDescriptions(const CLI::App& app, const std::string& path) {
+  for (const CLI::Option* option : app.get_options()) {
+    EXPECT_FALSE(option->get_description().empty()) << path << " " << option->get_name();
+  }
+  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!child->get_group().empty()) ExpectDescriptions(*child, path + " " + child->get_name());
+  }
+}
+
+TEST(HelpTest, EveryOptionIsDescribed) {
+  CLI::App app("larder", "larder");
+  tools::Context context;
+  tools::AddCommands(app, context);
+  ExpectDescriptions(app, "larder");
+}
+
 TEST_F(CommandsTest, CompletionAndManualKnowEveryCommand) {
   const std::string help = RunLarder({"--help"}).out;
   for (const char* shell : {"bash", "zsh", "fish"}) {
@@ -400,12 +526,25 @@ TEST_F(CommandsTest, CompletionAndManualKnowEveryCommand) {
     EXPECT_NE(script.out.find("snapshot"), std::string::npos);
     EXPECT_NE(script.out.find("restore"), std::string::npos);
   }
-  const Outcome completed =
-      RunLarder({"-c", "source <(" LARDER_COMMAND
-                       " completion bash); COMP_WORDS=(larder snapshot re); COMP_CWORD=2; _larder; "
-                       "echo ${COMPREPLY[@]}"},
-                {.program = "/bin/bash"});
-  EXPECT_EQ(completed.out, "restore\n") << completed.err;
+  // What bash offers for the last of these words.
+  const auto complete = [&](const std::string& words) {
+    return RunLarder(
+               {"-c", "cd " + scratch_.path() +
+                          "; source <(" LARDER_COMMAND " completion bash); COMP_WORDS=(" + words +
+                          "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _larder; "
+                          "echo ${COMPREPLY[@]}"},
+               {.program = "/bin/bash"})
+        .out;
+  };
+  EXPECT_EQ(complete("larder snapshot re"), "restore\n");
+  EXPECT_EQ(complete("larder get al"), "all\n");
+  EXPECT_EQ(complete("larder run al"), "\n");
+  std::ofstream(scratch_ / "notes.json") << "{}";
+  for (const char* flag : {"import --file", "export -f", "run --options", "tune replay --workload",
+                           "serve --write-kubeconfig", "get --encryption-key-file"}) {
+    EXPECT_EQ(complete(std::string("larder ") + flag + " no"), "notes.json\n") << flag;
+  }
+  EXPECT_EQ(complete("larder get --store st"), "store\n");
   const Outcome man = RunLarder({"man", "snapshot", "create"});
   EXPECT_EQ(man.exit_code, 0);
   EXPECT_NE(man.out.find(".TH larder-snapshot-create 1"), std::string::npos) << man.out;

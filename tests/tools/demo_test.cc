@@ -1,8 +1,8 @@
 // `larder demo`, as a person or a script runs it.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

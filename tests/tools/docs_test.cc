@@ -1,7 +1,7 @@
 // What the documents show must work: commands are run, code is what is compiled.
 #include <gtest/gtest.h>
-#include <signal.h>
 
+#include <csignal>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -103,12 +103,22 @@ TEST(DocsTest, CommandsInTheTuningPageWork) {
   RunAll("docs/tuning.md", 4, meanings);
 }
 
+// Does the document show what stands between two such lines of the source?
+bool Shows(const std::string& document, const std::string& source, const std::string& mark) {
+  const std::string code = ReadSource(source);
+  const size_t first = code.find(mark);
+  EXPECT_NE(first, std::string::npos) << source;
+  const size_t begin = first + mark.size();
+  const std::string shown = code.substr(begin, code.find(mark, begin) - begin);
+  return ReadSource(document).find("```cpp\n" + shown + "```") != std::string::npos;
+}
+
 TEST(DocsTest, ControllerInTheReadmeIsTheOneThatIsCompiled) {
-  const std::string example = ReadSource("examples/pod_watcher.cc");
-  const std::string mark = "// [readme]\n";
-  const size_t begin = example.find(mark) + mark.size();
-  const std::string shown = example.substr(begin, example.find(mark, begin) - begin);
-  EXPECT_NE(ReadSource("README.md").find("```cpp\n" + shown + "```"), std::string::npos);
+  EXPECT_TRUE(Shows("README.md", "examples/pod_watcher.cc", "// [readme]\n"));
+}
+
+TEST(DocsTest, BatchingHandlerInTheInformersPageIsTheOneThatIsTested) {
+  EXPECT_TRUE(Shows("docs/informers.md", "tests/informer/batching_handler_test.cc", "// [docs]\n"));
 }
 
 }  // namespace

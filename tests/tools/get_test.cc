@@ -1,8 +1,8 @@
 // `larder get`, `describe`, `tree` and `history` on a small store.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -34,6 +34,21 @@ TEST_F(GetTest, SelectsByNamespaceLabelsAndFields) {
   EXPECT_EQ(none.exit_code, 0);
   EXPECT_EQ(none.out, "");
   EXPECT_NE(none.err.find("No resources found"), std::string::npos);
+}
+
+TEST_F(GetTest, AFieldThatIsAbsentHasTheServersDefault) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"nodes", "spec.unschedulable=false"}, "node/n1\n"},
+      {{"nodes", "spec.unschedulable!=false"}, ""},
+      {{"nodes", "spec.unschedulable=true"}, ""},
+      {{"pods", "spec.hostNetwork=false,metadata.name=db-0"}, "pod/db-0\n"},
+      {{"pods", "spec.hostNetwork=,metadata.name=db-0"}, ""},
+  };
+  for (const auto& [words, expected] : cases) {
+    const Outcome got = Run({"get", words[0], "-A", "-o", "name", "--field-selector", words[1]});
+    EXPECT_EQ(got.exit_code, 0) << got.err;
+    EXPECT_EQ(got.out, expected) << words[1];
+  }
 }
 
 TEST_F(GetTest, TablesLookLikeKubectls) {
@@ -94,11 +109,11 @@ TEST_F(GetTest, PrintsDocuments) {
 TEST_F(GetTest, PathsAndColumnsOfOnesOwn) {
   EXPECT_EQ(Run({"get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.name}"}).out,
             "db-0 web-0 web-1");
-  EXPECT_EQ(Run({"get", "pods", "-A", "-o",
-                 "jsonpath={range .items[?(@.metadata.labels.app==\"web\")]}{.metadata.name}"
-                 "{\"\\n\"}{end}"})
-                .out,
-            "web-0\nweb-1\n");
+  EXPECT_EQ(
+      Run({"get", "pods", "-A", "-o",
+           R"(jsonpath={range .items[?(@.metadata.labels.app=="web")]}{.metadata.name}{"\n"}{end})"})
+          .out,
+      "web-0\nweb-1\n");
   EXPECT_EQ(Run({"get", "pods", "-A", "-o",
                  "custom-columns=N:.metadata.name,IMG:spec.containers[*].image,X:.nothing"})
                 .out,
@@ -191,11 +206,93 @@ TEST_F(GetTest, WrongCommandLinesAreNamed) {
            {{"queue", "lost"}, "unknown command \"lost\" for \"larder queue\""},
            {{"get", "pods", "--frob", "1", "--store", Path()},
             "unknown flag: --frob; see: larder get"},
-           {{"get", "pods"}, "LARDER_STORE"}}) {
+           {{"get", "pods"}, "LARDER_STORE"},
+           {{"get", "pods", "--store", Path(), "-o", "jsonpath"}, "nothing is given behind it"},
+           {{"get", "pods", "--store", Path(), "-o", "custom-columns="}, "nothing is given"},
+           {{"get", "pods", "--store", Path(), "--limit", "-1"}, "-1 is no number"},
+           {{"get", "pods", "-A", "--store", Path(), "--sort-by", "foo["},
+            "a bracket is not closed at the end"},
+           {{"backup", "prune", "here", "--keep", "0"}, "at least one has to stay"},
+           {{"backup", "prune", "here", "--keep", "x"}, "x is no number"},
+           {{"help", "frobnicate"}, "there is no command larder frobnicate"}}) {
     const Outcome wrong = RunLarder(words);
     EXPECT_EQ(wrong.exit_code, 2) << words[0];
     EXPECT_NE(wrong.err.find(what), std::string::npos) << wrong.err;
   }
+}
+
+TEST_F(GetTest, GlobalOptionsMayStandBehindTheCommandAndHelpIsACommand) {
+  const Outcome behind = Run({"get", "pods", "-A", "--log-level", "info"});
+  EXPECT_EQ(behind.exit_code, 0) << behind.err;
+  EXPECT_EQ(Run({"queue", "show", "pods", "--log-level", "info"}).exit_code, 0);
+  const Outcome help = RunLarder({"help"});
+  EXPECT_EQ(help.exit_code, 0) << help.err;
+  EXPECT_EQ(help.out, RunLarder({"--help"}).out);
+  EXPECT_EQ(RunLarder({"help", "queue", "show"}).out, RunLarder({"queue", "show", "--help"}).out);
+}
+
+// As kubectl: each object by itself, as it comes.
+TEST_F(GetTest, AWatchPrintsEachObjectByItself) {
+  const auto owner = Store::Open({.path = Path()});
+  ASSERT_TRUE(owner);
+  std::jthread changes([&](const std::stop_token& stop) {
+    for (int version = 100; !stop.stop_requested(); ++version) {
+      PutPod(**owner, "new-0", "Running", std::to_string(version));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  const auto watch = [&](const std::string& output, const std::string& until) {
+    RunOptions options;
+    options.signal = SIGINT;
+    options.stop_when = [&](const std::string& out) {
+      return out.find(until) != std::string::npos;
+    };
+    return RunLarder({"get", "pods", "-n", "shop", "-w", "-o", output, "--store", Path()}, options);
+  };
+  const Outcome path = watch("jsonpath={.metadata.name};", "new-0;new-0;");
+  EXPECT_EQ(path.out.rfind("db-0;", 0), 0u) << path.out << path.err;
+  EXPECT_NE(path.out.find("new-0;new-0;"), std::string::npos) << path.out;
+  const Outcome yaml = watch("yaml", "name: new-0");
+  EXPECT_EQ(yaml.out.find("kind: List"), std::string::npos) << yaml.out;
+  EXPECT_NE(yaml.out.find("\n---\napiVersion: v1\nkind: Pod\n"), std::string::npos) << yaml.out;
+  const Outcome json = watch("json", "\"new-0\"");
+  EXPECT_EQ(json.out.rfind("{\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Pod\"", 0), 0u)
+      << json.out;
+}
+
+TEST_F(GetTest, AWatchOfSeveralHasOneHeaderForEach) {
+  const auto owner = Store::Open({.path = Path()});
+  ASSERT_TRUE(owner);
+  RunOptions options;
+  options.signal = SIGINT;
+  options.stop_when = [](const std::string& out) {
+    size_t seen = 0;
+    for (size_t at = 0; (at = out.find("new-0", at)) != std::string::npos; ++at) ++seen;
+    return seen >= 3;
+  };
+  std::jthread changes([&](const std::stop_token& stop) {
+    for (int version = 100; !stop.stop_requested(); ++version) {
+      PutPod(**owner, "new-0", "Running", std::to_string(version));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  const Outcome watch =
+      RunLarder({"get", "pods,deploy", "-n", "shop", "-w", "--store", Path()}, options);
+  size_t headers = 0;
+  for (size_t at = 0; (at = watch.out.find("NAME ", at)) != std::string::npos; ++at) ++headers;
+  EXPECT_EQ(headers, 2u) << watch.out;
+}
+
+TEST_F(GetTest, AWatchSaysWhatCannotCome) {
+  const Outcome index = Run({"get", "pods", "-A", "-w", "--index", "node=n1"});
+  EXPECT_EQ(index.exit_code, 2);
+  EXPECT_NE(index.err.find("cannot be watched"), std::string::npos) << index.err;
+  EXPECT_EQ(Run({"get", "pod", "none", "-n", "shop", "-w"}).exit_code, 1);
+  RunOptions options;
+  options.signal = SIGINT;
+  options.stop_when = [](const std::string& out) { return out.find("web-1") != std::string::npos; };
+  const Outcome idle = RunLarder({"get", "pods", "-A", "-w", "--store", Path()}, options);
+  EXPECT_NE(idle.err.find("no process has the store open"), std::string::npos) << idle.err;
 }
 
 // More than what one thread takes at a time: whole, in order, and only what is selected.

@@ -1,8 +1,9 @@
 // `larder run` and `larder doctor` on a simulated cluster.
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <signal.h>
+#include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "tests/tools/background.h"
 #include "tests/tools/sample_store.h"
 #include "tools/doctor/metrics_text.h"
+#include "tools/doctor/report.h"
 
 namespace larder {
 namespace {
@@ -52,8 +54,9 @@ TEST_F(RunTest, FillsAStoreAndResumes) {
   EXPECT_EQ(RunLarder({"diff", Path(), "--live", "--server", simulator_->Url()}).exit_code, 0);
   const auto objects = simulator_->StatsOf("pods").objects;
   EXPECT_EQ(RunLarder(words).exit_code, 0);
-  // But for the one that tells whether the version was rewound.
-  EXPECT_LE(simulator_->StatsOf("pods").objects, objects + 1);
+  // But for the one that tells whether the version was rewound, and the one for the version that
+  // it has to reach.
+  EXPECT_LE(simulator_->StatsOf("pods").objects, objects + 2);
 }
 
 TEST_F(RunTest, UntilSyncedBringsWhatHappenedSinceTheLastRun) {
@@ -63,6 +66,15 @@ TEST_F(RunTest, UntilSyncedBringsWhatHappenedSinceTheLastRun) {
   simulator_->RunChurn(3'000, {});
   ASSERT_EQ(RunLarder(words).exit_code, 0);
   EXPECT_EQ(RunLarder({"diff", Path(), "--live", "--server", simulator_->Url()}).exit_code, 0);
+}
+
+TEST_F(RunTest, UntilSyncedEndsAlsoWhereChangesNeverDo) {
+  const std::vector<std::string> words = {
+      "run", "pods", "--store", Path(), "--server", simulator_->Url(), "--until-synced"};
+  ASSERT_EQ(RunLarder(words).exit_code, 0);
+  simulator_->StartChurn({.rate = 50});
+  EXPECT_EQ(RunLarder(words).exit_code, 0);
+  simulator_->StopChurn();
 }
 
 TEST_F(RunTest, ServesMetricsAndHealthAndStopsOnSigterm) {
@@ -88,7 +100,31 @@ TEST_F(RunTest, ServesMetricsAndHealthAndStopsOnSigterm) {
   EXPECT_EQ(doctor.exit_code, 0) << doctor.err << doctor.out;
   const Json report = Json::parse(doctor.out, nullptr, false);
   EXPECT_EQ(report["tables"][0]["title"], "Sync");
+  EXPECT_NE(report.value("subject", "").find(Path() + ", process at "), std::string::npos)
+      << report;
   EXPECT_EQ(run.Stop(SIGTERM), 0);
+}
+
+// The thread that drops the connections ends with the process under test.
+TEST_F(RunTest, AnotherClusterAtTheSameAddressEndsIt) {
+  std::jthread other([&](const std::stop_token& stop) {
+    while (simulator_->StatsOf("pods").watches == 0 && !stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_TRUE(simulator_->SetClusterUid("99999999-9999-4999-8999-999999999999"));
+    simulator_->DropConnections();
+  });
+  const Outcome run = RunLarder({"run", "pods", "--store", Path(), "--server", simulator_->Url()});
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_NE(run.err.find("another cluster"), std::string::npos) << run.err;
+}
+
+TEST_F(RunTest, UntilSyncedThatIsInterruptedIsNotDone) {
+  simulator_->AddFault(
+      {.type = apiserver::FaultType::kError, .resource = "pods", .times = -1, .code = 503});
+  Background run({"run", "pods", "--store", Path(), "--server", simulator_->Url(), "--listen",
+                  "127.0.0.1:0", "--until-synced"});
+  EXPECT_EQ(run.Stop(SIGINT), 130);
 }
 
 TEST_F(RunTest, BadInputIsOneClearSentence) {
@@ -106,12 +142,96 @@ TEST_F(RunTest, BadInputIsOneClearSentence) {
       {"run", "pods", "--store", Path(), "--server", simulator_->Url(), "--memory-limit", "10"});
   EXPECT_EQ(memory.exit_code, 2) << memory.err;
   EXPECT_NE(memory.err.find("16 MiB"), std::string::npos) << memory.err;
+  for (const char* listen : {"127.0.0.1:70000", "127.0.0.1:x", "here"}) {
+    const Outcome port = RunLarder({"run", "pods", "--store", Path(), "--server", simulator_->Url(),
+                                    "--until-synced", "--listen", listen});
+    EXPECT_EQ(port.exit_code, 2) << listen;
+    EXPECT_NE(port.err.find("65535"), std::string::npos) << port.err;
+  }
+  const Outcome secrets =
+      RunLarder({"run", "secrets", "--store", Path(), "--server", simulator_->Url()});
+  EXPECT_EQ(secrets.exit_code, 2) << secrets.err;
+  EXPECT_NE(secrets.err.find("--encryption-key-file"), std::string::npos) << secrets.err;
   EXPECT_FALSE(std::filesystem::exists(Path())) << "what was misspelt leaves nothing behind";
   const Outcome refused =
       RunLarder({"run", "pods", "--store", Path(), "--server", simulator_->Url(), "--until-synced",
                  "--field-selector", "spec.colour=red"});
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
   EXPECT_NE(refused.err.find("spec.colour"), std::string::npos) << refused.err;
+}
+
+TEST(SimulateTest, RefusesAPortThatDoesNotExist) {
+  RunOptions options;
+  options.signal = SIGINT;
+  options.stop_when = [](const std::string& out) { return !out.empty(); };
+  const Outcome port = RunLarder({"simulate", "--objects", "1", "--port", "70000"}, options);
+  EXPECT_EQ(port.exit_code, 2) << port.out;
+  EXPECT_NE(port.err.find("65535"), std::string::npos) << port.err;
+}
+
+TEST_F(RunTest, KubectlAppliesToTheSimulator) {
+  if (RunLarder({"version", "--client"}, {.program = "kubectl"}).exit_code != 0) {
+    GTEST_SKIP() << "kubectl is not installed";
+  }
+  const std::string file = scratch_ / "object.yaml";
+  for (const char* value : {"a", "b"}) {
+    std::ofstream(file)
+        << "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: default}\n"
+           "data: {k: "
+        << value << "}\n";
+    const Outcome apply =
+        RunLarder({"-s", simulator_->Url(), "apply", "-f", file},
+                  {.environment = {"HOME=" + scratch_.path()}, .program = "kubectl"});
+    EXPECT_EQ(apply.exit_code, 0) << apply.err;
+  }
+  const auto object = simulator_->Get("configmaps", "default", "c");
+  ASSERT_TRUE(object);
+  EXPECT_EQ((*object)->ToMutable()["data"]["k"], "b");
+}
+
+TEST_F(RunTest, AKubeconfigThatIsNoUseIsBadInput) {
+  ::mkdir(Path().c_str(), 0700);
+  const std::string bad = scratch_ / "bad";
+  std::ofstream(bad) << "clusters: {}\n: [";
+  for (const std::string& file : {scratch_ / "none", Path(), bad}) {
+    const Outcome run =
+        RunLarder({"run", "pods", "--store", scratch_ / "new", "--kubeconfig", file});
+    EXPECT_EQ(run.exit_code, 2) << file << run.err;
+  }
+}
+
+TEST_F(RunTest, ATokenIsInNoLogAndInNoFileOfTheStore) {
+  const std::string canary = "canary-5f0e9b";
+  auto simulator = apiserver::Simulator::Start({.users = {{"admin", canary, {}}}});
+  ASSERT_TRUE(simulator) << simulator.error().ToString();
+  ASSERT_TRUE((*simulator)->Load(20));
+  ASSERT_TRUE((*simulator)->WriteKubeconfig(scratch_ / "kubeconfig"));
+  const std::vector<std::string> words = {
+      "--log-level",           "trace",         "run", "pods", "--store", Path(), "--kubeconfig",
+      scratch_ / "kubeconfig", "--until-synced"};
+  const auto expect_no_canary = [&](const Outcome& outcome) {
+    EXPECT_EQ((outcome.out + outcome.err).find(canary), std::string::npos) << outcome.err;
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(Path())) {
+      if (!entry.is_regular_file()) continue;
+      ++files;
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string bytes(std::istreambuf_iterator<char>(file), {});
+      EXPECT_EQ(bytes.find(canary), std::string::npos) << entry.path();
+    }
+    EXPECT_GT(files, 5U);
+  };
+
+  const Outcome synced = RunLarder(words);
+  ASSERT_EQ(synced.exit_code, 0) << synced.err;
+  EXPECT_NE(synced.err.find("GET /api/v1/pods 200"), std::string::npos) << synced.err;
+  expect_no_canary(synced);
+
+  (*simulator)->SetUsers({{"admin", "another", {}}});
+  const Outcome refused = RunLarder(words);
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_NE(refused.err.find("Unauthorized"), std::string::npos) << refused.err;
+  expect_no_canary(refused);
 }
 
 TEST(DoctorTest, ReportsOnAStoreAlone) {
@@ -132,7 +252,52 @@ TEST(DoctorTest, ReportsOnAStoreAlone) {
   EXPECT_NE(body.str().find("<svg"), std::string::npos);
   EXPECT_EQ(body.str().find("http"), std::string::npos);  // fetches nothing
   EXPECT_EQ(RunLarder({"doctor"}).exit_code, 2);
-  EXPECT_EQ(RunLarder({"doctor", "--metrics", "http://127.0.0.1:1"}).exit_code, 3);
+  const Outcome nobody = RunLarder({"doctor", "--metrics", "http://127.0.0.1:1"});
+  EXPECT_EQ(nobody.exit_code, 3);
+  EXPECT_NE(nobody.err.find("nobody answers there"), std::string::npos) << nobody.err;
+}
+
+TEST(DoctorTest, WorkThatOnlyFailsIsAComplaint) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "store";
+  {
+    const auto store = Store::Open({.path = path});
+    Transaction transaction = (*store)->Begin();
+    const int64_t later = 4'000'000'000'000;
+    transaction.PutQueueItem("pods", "a/b", 1,
+                             {.added_ms = 1, .not_before_ms = later, .failures = 4});
+    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
+  }
+  const Outcome text = RunLarder({"doctor", "--store", path});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("warning pods: items fail: 1 of 1 item "), std::string::npos) << text.out;
+}
+
+TEST(DoctorTest, WhatStoreAndProcessSayIsSaidOnce) {
+  tools::DoctorInput input;
+  input.moments.push_back({0, tools::Metrics::Parse("workqueue_depth{name=\"pods\"} 0\n"
+                                                    "workqueue_dead_letters{name=\"pods\"} 3\n")});
+  input.stats.emplace();
+  input.queues.push_back({.name = "pods", .dead = 2});
+  const tools::DoctorReport report = tools::Diagnose(input);
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].evidence.substr(0, 2), "3 ");
+}
+
+TEST(DoctorTest, ARefusedResourceIsAProblem) {
+  tools::DoctorInput input;
+  input.moments.push_back(
+      {0, tools::Metrics::Parse(
+              "larder_reflector_state{collection=\"widgets\"} 7\n"
+              "larder_reflector_state{collection=\"pods\"} 6\n"
+              "larder_reflector_restarts_total{collection=\"widgets\",reason=\"NotFound\"} 12\n"
+              "larder_reflector_restarts_total{collection=\"widgets\",reason=\"closed\"} 2\n"
+              "larder_reflector_restarts_total{collection=\"pods\",reason=\"Gone\"} 1\n")});
+  const tools::DoctorReport report = tools::Diagnose(input);
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.Worst(), tools::Severity::kProblem);
+  EXPECT_NE(report.findings[0].title.find("widgets"), std::string::npos);
+  EXPECT_EQ(report.findings[0].evidence, "so far 12 NotFound");
 }
 
 TEST(MetricsTextTest, ReadsSamplesAndQuantiles) {

@@ -1,7 +1,8 @@
 // `larder serve` with the real kubectl, and with a plain client where there is none.
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <httplib.h>
 
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "informer/shared_informer.h"
 #include "tests/tools/background.h"
 #include "tests/tools/sample_store.h"
+#include "tools/serve/host_filter.h"
 
 namespace larder {
 namespace {
@@ -59,6 +61,8 @@ TEST_F(ServeTest, KubectlShowsTheSameTables) {
            {"get", "po", "-A", "-o", "wide"},
            {"get", "pods", "-n", "shop", "-l", "app=web"},
            {"get", "pods", "-n", "shop", "--field-selector", "metadata.name=db-0"},
+           {"get", "pods", "-n", "shop", "--field-selector", "spec.hostNetwork=false"},
+           {"get", "nodes", "--field-selector", "spec.unschedulable=false"},
            {"get", "pods", "-A", "--show-labels"},
            {"get", "pods", "-A", "-L", "app"},
            {"get", "deploy,rs", "-n", "shop"},
@@ -77,6 +81,7 @@ TEST_F(ServeTest, KubectlShowsTheSameTables) {
     EXPECT_EQ(theirs.exit_code, 0) << theirs.err;
     EXPECT_EQ(ours.exit_code, 0) << ours.err;
     EXPECT_EQ(theirs.out, ours.out) << testing::PrintToString(words);
+    EXPECT_NE(theirs.out, "") << testing::PrintToString(words);
   }
 }
 
@@ -192,6 +197,49 @@ TEST_F(ServeTest, AnInformerSyncsFromItAndFollows) {
   }
   EXPECT_TRUE(there());
   (*pods)->Stop();
+}
+
+// A page that DNS rebinding led here still calls it by the page's name.
+TEST_F(ServeTest, AnswersOnlyToItsOwnNames) {
+  const auto status = [&](const std::string& url, const std::string& host) {
+    httplib::Client client(url);
+    const auto answer = client.Get("/api/v1/pods", {{"Host", host}});
+    return answer ? answer->status : 0;
+  };
+  const std::string url = server_->line();
+  for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:80", "127.0.0.2", "[::1]:80"}) {
+    EXPECT_EQ(status(url, host), 200) << host;
+  }
+  for (const char* host :
+       {"evil.example", "127.0.0.1.evil.example:80", "10.0.0.1", "localhost.x"}) {
+    EXPECT_EQ(status(url, host), 403) << host;
+  }
+  httplib::Client client(url);
+  const auto answer = client.Get("/api/v1/pods", {{"Host", "evil.example"}});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(Json::parse(answer->body, nullptr, false)["kind"], "Status") << answer->body;
+  const Background named({"serve", "--store", Path(), "--allow-host", "store.example"});
+  EXPECT_EQ(status(named.line(), "Store.Example:443"), 200);
+  EXPECT_EQ(status(named.line(), "evil.example"), 403);
+}
+
+TEST(HostFilterTest, OfAWildcardEveryAddressIsAllowedAndNoName) {
+  const tools::HostFilter hosts("0.0.0.0", {});
+  EXPECT_TRUE(hosts.Allows("10.1.2.3:8080"));
+  EXPECT_TRUE(hosts.Allows("[fd00::1]:8080"));
+  EXPECT_FALSE(hosts.Allows("node-1:8080"));
+  EXPECT_FALSE(hosts.Allows(""));
+}
+
+TEST_F(ServeTest, ParametersThatAreNoNumbersAreRefused) {
+  httplib::Client client(server_->line());
+  for (const char* parameter : {"limit=x", "limit=-1", "resourceVersion=abc",
+                                "watch=1&resourceVersion=abc", "watch=1&timeoutSeconds=x"}) {
+    const auto answer = client.Get(std::string("/api/v1/pods?") + parameter);
+    ASSERT_TRUE(answer) << parameter;
+    EXPECT_EQ(answer->status, 400) << parameter << answer->body;
+    EXPECT_EQ(Json::parse(answer->body, nullptr, false)["reason"], "BadRequest");
+  }
 }
 
 TEST_F(ServeTest, ListensOnLoopbackUnlessToldOtherwise) {

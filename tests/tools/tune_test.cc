@@ -1,8 +1,8 @@
 // `larder tune` as a person uses it: record or model, replay, report, run with what it wrote.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -26,6 +26,19 @@ const std::map<std::string, ColumnSet>& BuiltInColumns() {
   return all;
 }
 
+bool IsMetadataOnly(const JsonView& root) {
+  const auto fields = root.Fields();
+  return std::all_of(fields.begin(), fields.end(), [](const auto& field) {
+    return field.first == "apiVersion" || field.first == "kind" || field.first == "metadata";
+  });
+}
+
+// Roles of nodes are labels.
+bool IsOfMetadata(const Column& column) {
+  return column.format == "name" || column.name == "Age" || column.name == "Created At" ||
+         column.name == "Roles";
+}
+
 ColumnSet NameAndAge() {
   return {{NameColumn(), TextColumn("Age")}, [](const RowInput& in) -> Cells {
             return {in.Name(), in.Age()};
@@ -49,7 +62,12 @@ std::string RowInput::Age() const { return AgeOf(object.creation_timestamp(), no
 
 Cells ColumnSet::Row(const Object& object, int64_t now) const {
   const JsonDocument document(object);
-  return cells({object, document.root(), now});
+  Cells row = cells({object, document.root(), now});
+  if (!partial || !IsMetadataOnly(document.root())) return row;
+  for (size_t i = 0; i < row.size() && i < columns.size(); ++i) {
+    if (!IsOfMetadata(columns[i])) row[i] = "<unknown>";
+  }
+  return row;
 }
 
 ColumnSet ColumnsFor(const Resource& resource, const ObjectPtr& crd) {

@@ -53,6 +53,8 @@ using RowFunction = std::function<Cells(const RowInput&)>;
 struct ColumnSet {
   std::vector<Column> columns;
   RowFunction cells;
+  // Some objects may have no more than their metadata: what that does not say is <unknown>.
+  bool partial = false;
 
   Cells Row(const Object& object, int64_t now) const;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "reflector/reflector_status.h"
 #include "tools/doctor/report.h"
 #include "tools/output.h"
 
@@ -68,6 +69,42 @@ void Sync(const std::vector<MetricsMoment>& moments, DoctorReport& report) {
     }
   }
   if (!table.rows.empty()) report.tables.push_back(std::move(table));
+}
+
+// What a reflector that waits before it tries again has met, most often first.
+std::string FailuresOf(const Metrics& now, const std::string& collection) {
+  std::vector<std::pair<double, std::string>> counts;
+  for (const std::string& reason : now.ValuesOf("larder_reflector_restarts_total", "reason")) {
+    const double count =
+        now.Sum("larder_reflector_restarts_total", {{"collection", collection}, {"reason", reason}})
+            .value_or(0);
+    if (count > 0 && reason != "closed") counts.emplace_back(count, reason);
+  }
+  std::sort(counts.rbegin(), counts.rend());
+  std::string out;
+  for (const auto& [count, reason] : counts) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", Count(count), reason);
+  }
+  return out.empty() ? "no reason is counted" : "so far " + out;
+}
+
+void Reflectors(const std::vector<MetricsMoment>& moments, DoctorReport& report) {
+  const Metrics& now = moments.back().metrics;
+  for (const std::string& name : now.ValuesOf("larder_reflector_state", "collection")) {
+    const double state = now.Sum("larder_reflector_state", {{"collection", name}}).value_or(0);
+    if (state == static_cast<double>(ReflectorState::kBackingOff)) {
+      report.findings.push_back(
+          {Severity::kProblem, "sync", "the server refuses " + name + " or cannot be reached",
+           FailuresOf(now, name),
+           "NotFound: the server does not know the resource any more; was its CRD deleted? "
+           "Forbidden: the permission to list and watch is missing. The log and /readyz have the "
+           "server's words; it is tried again all the time."});
+    } else if (state == static_cast<double>(ReflectorState::kAnotherCluster)) {
+      report.findings.push_back({Severity::kProblem, "sync", name + " is of another cluster",
+                                 "the server is not the one that the store was filled from",
+                                 "Check the kubeconfig's context, or use another store."});
+    }
+  }
 }
 
 void Queues(const std::vector<MetricsMoment>& moments, DoctorReport& report) {
@@ -218,6 +255,7 @@ void DiagnoseProcess(const std::vector<MetricsMoment>& moments, DoctorReport& re
     return;
   }
   Sync(moments, report);
+  Reflectors(moments, report);
   Queues(moments, report);
   Reconcilers(moments, report);
   Handlers(moments, report);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tools/output.h"
 #include "tools/table_writer.h"
@@ -32,7 +33,18 @@ DoctorReport Diagnose(const DoctorInput& input) {
   DoctorReport report;
   report.subject = input.subject;
   DiagnoseProcess(input.moments, report);
+  if (!input.damage.empty()) {
+    report.findings.push_back(
+        {Severity::kProblem, "disk", "the store is damaged", input.damage,
+         fmt::format("larder verify --store {0} says what is; larder verify --repair --store {0} "
+                     "keeps all that is sound, and has the rest listed anew.",
+                     input.store)});
+  }
   if (input.stats) DiagnoseStore(*input.stats, input.queues, report);
+  // What the store says again the process has said, and is not asked a moment later.
+  std::set<std::string> said;
+  std::erase_if(report.findings,
+                [&](const Finding& finding) { return !said.insert(finding.title).second; });
   std::stable_sort(report.findings.begin(), report.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   return report;

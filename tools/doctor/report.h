@@ -53,8 +53,10 @@ struct MetricsMoment {
 
 struct DoctorInput {
   std::vector<MetricsMoment> moments;  // empty: no process was looked at
-  std::optional<StoreStats> stats;     // none: no store
+  std::optional<StoreStats> stats;     // none: no store, or a damaged one
   std::vector<QueueSummary> queues;
+  std::string store;   // its path
+  std::string damage;  // why it cannot be read; empty: it can
   std::string subject;
 };
 

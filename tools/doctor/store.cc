@@ -69,6 +69,15 @@ void Queues(const std::vector<QueueSummary>& queues, DoctorReport& report) {
                                  "larder queue show " + queue.name +
                                      " --dead says why; larder queue requeue puts them back."});
     }
+    const uint64_t waiting = queue.ready + queue.delayed;
+    if (queue.failing > 0) {
+      report.findings.push_back(
+          {queue.failing * 2 >= waiting ? Severity::kWarning : Severity::kNote, "queue",
+           queue.name + ": items fail",
+           fmt::format("{} of {} were tried before, in vain", HumanCount(queue.failing),
+                       Plural(waiting, "item")),
+           "larder queue show " + queue.name + " has the last error of each."});
+    }
     if (queue.oldest_ms != 0 && now - queue.oldest_ms / 1000 > 600) {
       report.findings.push_back(
           {Severity::kWarning, "queue", queue.name + ": work waits for long",

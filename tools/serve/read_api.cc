@@ -1,5 +1,6 @@
 #include "tools/serve/read_api.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apiserver/api_handler.h"
@@ -54,6 +55,15 @@ std::vector<std::string> SplitPath(std::string_view path) {
   return out;
 }
 
+// kubectl shows it to its user.
+void Warn(const std::string& text, httplib::Response& response) {
+  // A namespace in it is the client's word, and may hold what no header may.
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+  });
+  if (!text.empty() && plain) response.set_header("Warning", "299 - \"" + text + "\"");
+}
+
 std::string VersionDocument() {
   const Json out = {{"major", "1"},
                     {"minor", "32"},
@@ -65,6 +75,17 @@ std::string VersionDocument() {
 
 }  // namespace
 
+Result<std::string> ListVersion(const Store& store, const StoredResource& resource) {
+  std::string least;
+  for (const CollectionInfo& info : resource.collections) {
+    LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store.GetCursor(info.id));
+    if (least.empty() || CompareResourceVersions(cursor.resource_version, least).value_or(0) < 0) {
+      least = cursor.resource_version;
+    }
+  }
+  return least;
+}
+
 ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
                          const Resource& resource) {
   Query query;
@@ -74,15 +95,18 @@ ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
   query.labels = *std::move(labels);
   auto fields = FieldSelector::Parse(Parameter(request.params, "fieldSelector"));
   if (!fields) return tl::unexpected(StatusOf(fields.error()));
-  query.fields = *std::move(fields);
-  const std::string limit = Parameter(request.params, "limit");
-  if (!limit.empty()) {
-    const long number = std::strtol(limit.c_str(), nullptr, 10);
-    if (number < 0) {
-      return tl::unexpected(apiserver::BadRequestStatus("limit must not be negative"));
+  query.fields = fields->For(resource);
+  for (const char* number : {"limit", "resourceVersion", "timeoutSeconds"}) {
+    const std::string text = Parameter(request.params, number);
+    const bool version = number == std::string_view("resourceVersion");  // of any length
+    if (text.find_first_not_of("0123456789") == std::string::npos &&
+        (version || text.size() <= 18)) {
+      continue;
     }
-    query.limit = static_cast<size_t>(number);
+    return tl::unexpected(apiserver::BadRequestStatus(
+        fmt::format("{}: \"{}\" is not a number from 0 on", number, text)));
   }
+  query.limit = std::strtoull(Parameter(request.params, "limit").c_str(), nullptr, 10);
   const std::string token = Parameter(request.params, "continue");
   if (!token.empty()) {
     const auto decoded = apiserver::Base64UrlDecode(token);
@@ -201,6 +225,7 @@ ApiResult<void> ReadApi::List(Call& call) {
     size_t limit;  // 0: none
     bool started = false;
   };
+  Warn(NotCovered(call.target.resource->stored, *query), call.response);
   const size_t limit = query->limit;
   auto transfer = std::make_shared<Transfer>(
       Transfer{call.target,
@@ -212,28 +237,21 @@ ApiResult<void> ReadApi::List(Call& call) {
     // With a limit the token stands in the head, so such a list is one page, however long.
     asked.limit = transfer->limit == 0 ? kPage : transfer->limit;
     std::string version;
+    bool several = false;
+    const uint64_t position = hub_->Position();
     auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
       const StoredResource& stored = transfer->target.resource->stored;
-      LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store.GetCursor(stored.collections.front().id));
-      version = cursor.resource_version;
-      if (stored.collections.size() == 1) {
-        LARDER_ASSIGN_OR_RETURN(const auto indexer,
-                                Indexer::Attach(&store, stored.collections.front()));
-        return Lister(indexer.get()).List(asked);
-      }
-      QueryPage all;
-      Query whole = asked;
-      whole.limit = 0;
-      LARDER_RETURN_IF_ERROR(ForEachObject(store, stored, whole, [&](const ObjectPtr& object) {
-        all.objects.push_back(object);
-        return true;
-      }));
-      return all;
+      const StoredResource within = stored.Within(asked.ns);
+      several = within.collections.size() > 1;
+      LARDER_ASSIGN_OR_RETURN(version,
+                              ListVersion(store, within.collections.empty() ? stored : within));
+      return ListObjects(store, within, asked);
     });
     if (!page) return tl::unexpected(page.error());
     const bool limited = transfer->limit != 0;
     const bool more = !page->continue_token.empty() && !limited;
     if (!transfer->started) {
+      if (several) hub_->Keep(version, position);
       out += transfer->shape.ListHead(
           version, limited ? apiserver::Base64UrlEncode(page->continue_token) : "");
     }

@@ -66,6 +66,10 @@ class ReadApi {
   std::chrono::steady_clock::time_point read_at_ LARDER_GUARDED_BY(mutex_){};
 };
 
+// The version of a list of all these collections: the least of theirs, so that a watch from it
+// misses nothing.
+Result<std::string> ListVersion(const Store& store, const StoredResource& resource);
+
 // The query of a list or a watch as the store's lister takes it. Fails with 400.
 apiserver::ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
                                     const Resource& resource);

@@ -80,6 +80,7 @@ Result<std::shared_ptr<const ResourceBook>> ResourceBook::Read(Store& store) {
     served.info = InfoOf(stored);
     stored.resource = served.info->resource;
     served.columns = ColumnsFor(stored.resource, stored.crd);
+    served.columns.partial = stored.Partial();
     const std::string key =
         KeyOf(stored.resource.group, stored.resource.version, stored.resource.resource);
     served.stored = std::move(stored);

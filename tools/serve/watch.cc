@@ -1,4 +1,5 @@
 // WATCH.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apiserver/list_options.h"
@@ -16,20 +17,62 @@ constexpr std::chrono::seconds kLongest{1800};
 constexpr std::chrono::seconds kBookmarks{30};
 constexpr size_t kFlushBytes = size_t{128} << 10;
 
+// Can an object be in both?
+bool Overlap(const CollectionSpec& a, const CollectionSpec& b) {
+  const bool one_shard = a.shard.empty() || b.shard.empty() || a.shard == b.shard;
+  return one_shard && (a.ns.empty() || b.ns.empty() || a.ns == b.ns);
+}
+
+// Does the collection hold everything that the query selects, in full?
+bool Covers(const CollectionSpec& spec, const Query& query) {
+  return (spec.ns.empty() || spec.ns == query.ns) && spec.projection.empty() &&
+         spec.shard.empty() &&
+         (spec.label_selector.empty() || spec.label_selector == query.labels.ToString()) &&
+         (spec.field_selector.empty() || spec.field_selector == query.fields.ToString());
+}
+
+// What a watch has to follow. Collections that overlap cannot be one stream: an object that leaves
+// one of them may still be in the other. Then one that has it all will do.
+ApiResult<StoredResource> Followed(const StoredResource& resource, const Query& query) {
+  StoredResource out = resource.Within(query.ns);
+  if (out.collections.empty()) return resource;  // there is nothing in it, then
+  const auto& all = out.collections;
+  std::string conflict;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = i + 1; j < all.size(); ++j) {
+      const bool clusters = all[i].spec.cluster_uid != all[j].spec.cluster_uid;
+      if (!clusters && !Overlap(all[i].spec, all[j].spec)) continue;
+      conflict = fmt::format("\"{}\" and \"{}\" {}", all[i].spec.ToString(), all[j].spec.ToString(),
+                             clusters ? "are of two clusters" : "may have objects in common");
+    }
+  }
+  if (conflict.empty()) return out;
+  const auto one = std::find_if(
+      all.begin(), all.end(), [&](const CollectionInfo& info) { return Covers(info.spec, query); });
+  if (one != all.end()) {
+    out.collections = {CollectionInfo(*one)};
+    return out;
+  }
+  return tl::unexpected(apiserver::BadRequestStatus(fmt::format(
+      "{} are stored as several collections that cannot be watched as one: {}; watch a namespace "
+      "or a selector that one of them holds, or list",
+      resource.resource.ToString(), conflict)));
+}
+
 // One open watch, on its connection's thread.
 class StoreWatch {
  public:
-  StoreWatch(StoreFollower* follower, WatchHub* hub, const ServedResource& resource, Query query,
+  StoreWatch(StoreFollower* follower, WatchHub* hub, StoredResource resource, Query query,
              Representation shape, const httplib::Request& request)
       : follower_(follower),
         hub_(hub),
-        resource_(resource),
-        collection_(resource.stored.collections.front().id),
+        resource_(std::move(resource)),
         query_(std::move(query)),
         shape_(std::move(shape)),
         version_(Parameter(request.params, "resourceVersion")),
         bookmarks_(FlagParameter(request.params, "allowWatchBookmarks")),
         initial_events_(FlagParameter(request.params, "sendInitialEvents")) {
+    for (const CollectionInfo& info : resource_.collections) collections_.push_back(info.id);
     const std::string timeout = Parameter(request.params, "timeoutSeconds");
     const long seconds = timeout.empty() ? 0 : std::strtol(timeout.c_str(), nullptr, 10);
     deadline_ = SteadyClock::now() + (seconds > 0 ? std::chrono::seconds(seconds) : kLongest);
@@ -44,7 +87,7 @@ class StoreWatch {
     for (;;) {
       std::vector<FollowedChange> changes;
       const auto wake =
-          hub_->Next(collection_, position_, std::min(deadline_, bookmark_at), closed, changes);
+          hub_->Next(collections_, position_, std::min(deadline_, bookmark_at), closed, changes);
       if (wake == WatchHub::Wake::kEnded) return !closed() && End();
       if (wake == WatchHub::Wake::kTooSlow) return Gone("the watch was too slow") && End();
       for (const FollowedChange& change : changes) {
@@ -63,9 +106,10 @@ class StoreWatch {
   bool Begin() {
     const bool from_version = !version_.empty() && version_ != "0" && !initial_events_;
     if (!from_version) return SendInitial();
-    const auto position = hub_->Find(collection_, version_);
-    if (!position) return Gone(position.error().message);
-    position_ = *position;
+    const auto start = hub_->Find(collections_, version_);
+    if (!start) return Gone(start.error().message);
+    position_ = start->position;
+    if (start->exact) version_.clear();
     return Flush();
   }
 
@@ -79,12 +123,9 @@ class StoreWatch {
       page_query.continue_token = after;
       const auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
         if (after.empty()) {
-          LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store.GetCursor(collection_));
-          version_ = cursor.resource_version;
+          LARDER_ASSIGN_OR_RETURN(version_, ListVersion(store, resource_));
         }
-        LARDER_ASSIGN_OR_RETURN(const auto indexer,
-                                Indexer::Attach(&store, resource_.stored.collections.front()));
-        return Lister(indexer.get()).List(page_query);
+        return ListObjects(store, resource_, page_query);
       });
       if (!page) return Gone(page.error().message);
       for (const ObjectPtr& object : page->objects) {
@@ -118,10 +159,13 @@ class StoreWatch {
 
   bool SendBookmark(bool initial_events_end) {
     std::string version = version_;
-    follower_->Read([&](Store& store) {
-      if (const auto cursor = store.GetCursor(collection_)) version = cursor->resource_version;
-    });
-    buffer_ += shape_.Bookmark(initial_events_end ? version_ : version, initial_events_end);
+    if (!initial_events_end) {
+      follower_->Read([&](Store& store) {
+        if (auto least = ListVersion(store, resource_)) version = *std::move(least);
+      });
+    }
+    hub_->Keep(version, position_);
+    buffer_ += shape_.Bookmark(version, initial_events_end);
     return Flush();
   }
 
@@ -145,11 +189,11 @@ class StoreWatch {
 
   StoreFollower* const follower_;
   WatchHub* const hub_;
-  const ServedResource& resource_;
-  const CollectionId collection_;
+  const StoredResource resource_;
+  std::vector<CollectionId> collections_;
   const Query query_;
   const Representation shape_;
-  std::string version_;  // everything up to it is known to the client
+  std::string version_;  // everything up to it is known to the client; empty: up to position_
   const bool bookmarks_;
   const bool initial_events_;
   SteadyClock::time_point deadline_;
@@ -166,8 +210,10 @@ ApiResult<void> ReadApi::Watch(Call& call) {
   auto query = QueryOf(call.request, call.target.ns, call.target.resource->info->resource);
   if (!query) return tl::unexpected(query.error());
   query->limit = 0;
+  auto followed = Followed(call.target.resource->stored, *query);
+  if (!followed) return tl::unexpected(followed.error());
   auto watch =
-      std::make_shared<StoreWatch>(follower_, hub_, *call.target.resource, *std::move(query),
+      std::make_shared<StoreWatch>(follower_, hub_, *std::move(followed), *std::move(query),
                                    Representation(*call.target.resource, call.shape,
                                                   Parameter(call.request.params, "includeObject")),
                                    call.request);

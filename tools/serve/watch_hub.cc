@@ -13,6 +13,10 @@ bool IsNewer(std::string_view a, std::string_view b) {
   return CompareResourceVersions(a, b).value_or(0) > 0;
 }
 
+bool Includes(const std::vector<CollectionId>& collections, CollectionId wanted) {
+  return std::find(collections.begin(), collections.end(), wanted) != collections.end();
+}
+
 }  // namespace
 
 WatchHub::WatchHub(StoreFollower* follower, Options options)
@@ -81,43 +85,69 @@ std::string WatchHub::Problem() const {
   return problem_;
 }
 
-std::string WatchHub::Oldest(CollectionId collection) const {
-  MutexLock lock(mutex_);
-  return OldestOf(collection);
-}
-
 std::string WatchHub::OldestOf(CollectionId collection) const {
   if (const auto found = dropped_.find(collection); found != dropped_.end()) return found->second;
   const auto found = first_.find(collection);
   return found == first_.end() ? std::string() : found->second;
 }
 
-Result<uint64_t> WatchHub::Find(CollectionId collection, std::string_view version) const {
-  // One look at both: what left the window in between would be missed without a word.
-  MutexLock lock(mutex_);
-  const std::string oldest = OldestOf(collection);
-  if (!oldest.empty() && IsNewer(oldest, version)) {
-    return MakeError(ErrorCode::kGone, "too old resource version: {} ({})", version, oldest);
-  }
-  for (const Entry& entry : window_) {
-    if (entry.collection == collection && IsNewer(entry.change.version, version)) {
-      return entry.position - 1;
-    }
-  }
-  return last_;
+uint64_t WatchHub::OldestPosition() const {
+  return window_.empty() ? last_ + 1 : window_.front().position;
 }
 
-WatchHub::Wake WatchHub::Next(CollectionId collection, uint64_t& position,
+void WatchHub::Keep(const std::string& version, uint64_t position) {
+  MutexLock lock(mutex_);
+  // From a position that left the window no watch can begin.
+  std::erase_if(kept_, [&](const auto& kept) { return kept.second + 1 < OldestPosition(); });
+  // The earlier one serves both: what comes twice does no harm.
+  kept_.try_emplace(version, position);
+}
+
+std::optional<WatchHub::Start> WatchHub::FindExactly(const std::vector<CollectionId>& collections,
+                                                     std::string_view version) const {
+  const auto kept = kept_.find(version);
+  if (kept != kept_.end() && kept->second + 1 >= OldestPosition()) {
+    return Start{kept->second, true};
+  }
+  if (collections.size() < 2) return std::nullopt;
+  // Who got `version` in an event knows what came in front of it, whatever its version.
+  for (const Entry& entry : window_) {
+    if (Includes(collections, entry.collection) && entry.change.version == version) {
+      return Start{entry.position, true};
+    }
+  }
+  return std::nullopt;
+}
+
+Result<WatchHub::Start> WatchHub::Find(const std::vector<CollectionId>& collections,
+                                       std::string_view version) const {
+  // One look at both: what left the window in between would be missed without a word.
+  MutexLock lock(mutex_);
+  if (const auto start = FindExactly(collections, version)) return *start;
+  for (const CollectionId collection : collections) {
+    const std::string oldest = OldestOf(collection);
+    if (!oldest.empty() && IsNewer(oldest, version)) {
+      return MakeError(ErrorCode::kGone, "too old resource version: {} ({})", version, oldest);
+    }
+  }
+  for (const Entry& entry : window_) {
+    if (Includes(collections, entry.collection) && IsNewer(entry.change.version, version)) {
+      return Start{entry.position - 1, false};
+    }
+  }
+  return Start{last_, false};
+}
+
+WatchHub::Wake WatchHub::Next(const std::vector<CollectionId>& collections, uint64_t& position,
                               std::chrono::steady_clock::time_point deadline,
                               const std::function<bool()>& closed,
                               std::vector<FollowedChange>& out) {
   MutexLock lock(mutex_);
   for (;;) {
     if (stopped_ || closed()) return Wake::kEnded;
-    const uint64_t oldest = window_.empty() ? last_ + 1 : window_.front().position;
-    if (position + 1 < oldest && position < last_) return Wake::kTooSlow;
+    if (position + 1 < OldestPosition() && position < last_) return Wake::kTooSlow;
     for (const Entry& entry : window_) {
-      if (entry.position > position && entry.collection == collection) {
+      if (entry.position > position && Includes(collections, entry.collection)) {
         out.push_back(entry.change);
       }
     }

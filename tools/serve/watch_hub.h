@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -32,18 +33,22 @@ class WatchHub {
 
   // Where a watch begins: behind everything up to now.
   uint64_t Position() const;
-  // The oldest version from which a watch of this collection can go on; empty: from any.
-  std::string Oldest(CollectionId collection) const;
-  // Where the changes behind `version` begin. Fails with kGone where they are no longer all there.
-  Result<uint64_t> Find(CollectionId collection, std::string_view version) const;
+  // A watch from `version` is to begin at `position`. For versions that do not say it themselves:
+  // that of a list of several collections, which are not equally far, and a bookmark's, which may
+  // be ahead of what was sent.
+  void Keep(const std::string& version, uint64_t position);
 
-  struct Change {
+  struct Start {
     uint64_t position = 0;
-    FollowedChange change;
+    // All that comes behind it is new to the client; otherwise only what is newer than its version.
+    bool exact = false;
   };
+  // Where the changes behind `version` begin. Fails with kGone where they are no longer all there.
+  Result<Start> Find(const std::vector<CollectionId>& collections, std::string_view version) const;
+
   enum class Wake { kChanges, kTime, kEnded, kTooSlow };
-  // Waits for changes of the collection behind `position`, and moves it. kTooSlow: some are gone.
-  Wake Next(CollectionId collection, uint64_t& position,
+  // Waits for changes of the collections behind `position`, and moves it. kTooSlow: some are gone.
+  Wake Next(const std::vector<CollectionId>& collections, uint64_t& position,
             std::chrono::steady_clock::time_point deadline, const std::function<bool()>& closed,
             std::vector<FollowedChange>& out);
   // Makes Next look at `closed` again.
@@ -59,7 +64,11 @@ class WatchHub {
     uint64_t position;
     FollowedChange change;
   };
+  // The oldest version from which a watch of this collection can go on; empty: from any.
   std::string OldestOf(CollectionId collection) const LARDER_REQUIRES(mutex_);
+  std::optional<Start> FindExactly(const std::vector<CollectionId>& collections,
+                                   std::string_view version) const LARDER_REQUIRES(mutex_);
+  uint64_t OldestPosition() const LARDER_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
   void Append(const CollectionInfo& info, std::vector<FollowedChange> changes);
 
@@ -72,6 +81,7 @@ class WatchHub {
   // The newest version that left the window.
   std::map<CollectionId, std::string> dropped_ LARDER_GUARDED_BY(mutex_);
   std::map<CollectionId, std::string> first_ LARDER_GUARDED_BY(mutex_);  // the version at the start
+  std::map<std::string, uint64_t, std::less<>> kept_ LARDER_GUARDED_BY(mutex_);  // by version
   std::string problem_ LARDER_GUARDED_BY(mutex_);
   bool stopped_ LARDER_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last
