@@ -195,7 +195,7 @@ int Main(const std::vector<std::string>& words, const std::string& self) {
   }
   const std::string file = LARDER_INSTRUCTIONS;
   nlohmann::ordered_json surroundings = Surroundings();
-  if (surroundings["valgrind"] == "") {
+  if (surroundings["valgrind"].get_ref<const std::string&>().empty()) {
     std::fprintf(stderr, "bench_instructions: nothing was counted: there is no valgrind\n");
     return kSkipped;
   }

@@ -83,6 +83,7 @@ double Cycles(WorkQueue& queue, int threads, int cycles) {
   const auto start = SteadyClock::now();
   {
     std::vector<std::jthread> workers;
+    workers.reserve(keys.size());
     for (const std::vector<std::string>& mine : keys) {
       workers.emplace_back([&queue, &mine] {
         for (const std::string& key : mine) {
@@ -115,6 +116,7 @@ double SyncAdds(WorkQueue& queue, int round, int threads, int items) {
   // Starting the threads is not what is measured.
   std::latch begin(threads + 1);
   std::vector<std::jthread> producers;
+  producers.reserve(static_cast<size_t>(threads));
   for (int t = 0; t < threads; ++t) {
     producers.emplace_back([&queue, &begin, round, t, threads, each] {
       AddOptions options;
@@ -173,6 +175,7 @@ Figures CostPhase(int pending) {
   std::vector<double> get;
   for (int round = 0; round < 200; ++round) {
     std::vector<std::string> keys;
+    keys.reserve(kRound);
     for (int i = 0; i < kRound; ++i) keys.push_back(Key(1 + round, i));
     auto start = SteadyClock::now();
     for (const std::string& key : keys) OrDie(queue->Add(key));

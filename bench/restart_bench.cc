@@ -66,6 +66,7 @@ int Main(bool quick, bool json_output) {
   Rows rows;
   for (const Question& question : questions) {
     std::vector<double> values;
+    values.reserve(results.size());
     for (const Json& result : results) values.push_back(question.figure(result));
     rows.push_back({question.name, Median(values), question.unit, question.bar, question.at_least});
   }

@@ -92,6 +92,7 @@ class Bench {
     const auto begin = SteadyClock::now();
     {
       std::vector<std::jthread> workers;
+      workers.reserve(2);
       for (int i = 0; i < 2; ++i) {
         workers.emplace_back([&] {
           for (size_t at; (at = next.fetch_add(kBatch)) < documents.size();) {
@@ -295,6 +296,7 @@ class Bench {
     const auto store = OrDie(Store::Open(options));
     std::mt19937_64 random(5);
     std::vector<ObjectKey> keys;
+    keys.reserve(20'000);
     for (int i = 0; i < 20'000; ++i) keys.push_back(key(random() % count));
     out.get_us = MedianGet(*store, id, keys, OrDie(FieldPath::Parse("data.key")));
     return out;

@@ -33,6 +33,7 @@ struct Timed {
 Timed Run(std::vector<std::string> words) {
   words.insert(words.begin(), LARDER_COMMAND);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int out[2];

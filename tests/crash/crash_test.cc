@@ -33,6 +33,7 @@ std::pair<std::string, int> RunCrash(const std::string& arguments) {
 void ExpectNoViolation(const std::string& arguments) {
   const auto [output, code] = RunCrash(arguments);
   std::printf("%s", output.c_str());
+  if (code == 77) GTEST_SKIP() << "this machine lets nobody mount a file system";
   EXPECT_EQ(code, 0) << output;
 }
 

@@ -3,8 +3,9 @@
 //   larder_crash --mode kill|power|io|full|flip|all [--runs N] [--seed S] [--file KIND]
 //                [--fail-at-rest] [--mutant NAME] [--keep DIR] [--quiet]
 //
-// Prints "N runs, V violations" and ends with 1 when there is any. A failing episode prints the
-// command that repeats it and keeps its store and its journal.
+// Prints "N runs, V violations" and ends with 1 when there is any, with 77 when a mode could not
+// run on this machine. A failing episode prints the command that repeats it and keeps its store and
+// its journal.
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -27,6 +28,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRunsAnEpisode = 10;
+
+constexpr int kHeld = 0;
+constexpr int kViolated = 1;
+constexpr int kSkipped = 77;
 
 struct Options {
   std::string mode = "all";
@@ -93,7 +98,7 @@ int RunMode(const Options& options, const std::string& mode) {
   if (mode == "full" && !MountSmallDisk(root)) {
     std::printf("0 runs, 0 violations (full: skipped, this machine lets nobody mount)\n");
     fs::remove_all(root);
-    return 0;
+    return kSkipped;
   }
   int runs = 0;
   int refused = 0;
@@ -128,7 +133,7 @@ int RunMode(const Options& options, const std::string& mode) {
   if (mode == "full") ::umount(root.c_str());
   std::error_code ignored;
   fs::remove_all(root, ignored);
-  return violations == 0 ? 0 : 1;
+  return violations == 0 ? kHeld : kViolated;
 }
 
 int Main(int argc, char** argv) {
@@ -166,9 +171,14 @@ int Main(int argc, char** argv) {
   std::vector<std::string> modes = {options.mode};
   // The one that mounts is last: it changes the process's view of the file system.
   if (options.mode == "all") modes = {"kill", "power", "io", "flip", "full"};
-  int code = 0;
-  for (const std::string& mode : modes) code = std::max(code, RunMode(options, mode));
-  return code;
+  bool violated = false;
+  bool skipped = false;
+  for (const std::string& mode : modes) {
+    const int code = RunMode(options, mode);
+    violated |= code == kViolated;
+    skipped |= code == kSkipped;
+  }
+  return violated ? kViolated : skipped ? kSkipped : kHeld;
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::vector<std::string> Split(Splitter splitter, std::string_view body, size_t 
     for (;;) {
       const auto step = splitter.Next();
       if (!step) {
-        out.push_back("refused");
+        out.emplace_back("refused");
         return out;
       }
       if (*step != larder::ListSplitter::Step::kItem) break;

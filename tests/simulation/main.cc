@@ -4,9 +4,9 @@
 // Exits 1 on a violation; with a mutant, 1 when nothing is found.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 

@@ -1,12 +1,12 @@
 #include "tests/soak/run.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -324,7 +324,7 @@ class Soak {
                     bound));
     if (most_rows > bound)
       problems_.push_back(fmt::format("{} rows wait for one handler", most_rows));
-    if (most_rows == 0) problems_.push_back("no handler was behind");
+    if (most_rows == 0) problems_.emplace_back("no handler was behind");
   }
 
   const RunOptions options_;

@@ -31,7 +31,7 @@ double SinceStart() {
   return Now() - (text != nullptr ? std::strtod(text, nullptr) / 1e9 : first_call);
 }
 
-void PrintLine(nlohmann::ordered_json line) {
+void PrintLine(const nlohmann::ordered_json& line) {
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
 }

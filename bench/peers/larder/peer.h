@@ -42,7 +42,7 @@ std::unique_ptr<HttpTransport> Connect(const std::string& kubeconfig);
 double SinceStart();
 double Now();  // seconds since 1970
 // One line of the shared form.
-void PrintLine(nlohmann::ordered_json line);
+void PrintLine(const nlohmann::ordered_json& line);
 
 // Bytes received by all TCP connections of this process, those that were closed included as far as
 // they were seen: the kernel is asked often.

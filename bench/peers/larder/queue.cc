@@ -27,6 +27,7 @@ void QueueCycles(int cycles, int threads) {
   const auto start = SteadyClock::now();
   {
     std::vector<std::jthread> workers;
+    workers.reserve(keys.size());
     for (const std::vector<std::string>& mine : keys) {
       workers.emplace_back([&queue, &mine] {
         for (const std::string& key : mine) {
