@@ -16,12 +16,17 @@ constexpr std::string_view kPartialList =
 constexpr std::string_view kProtobufPartialList =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
+// Of a list, around its items.
+constexpr size_t kListHeadBytes = size_t{64} << 10;
+
 }  // namespace
 
 Request Requests::Base() const {
   Request request;
   request.path = options_.resource.Path(options_.ns);
   request.timeout = options_.request_timeout;
+  // Answers that are read as a whole are of one object; whatever is longer is read as a stream.
+  request.max_response_bytes = options_.max_event_bytes + kListHeadBytes;
   return request;
 }
 
@@ -141,10 +146,9 @@ Request Requests::ListOf(const ObjectKey& key) const {
 }
 
 Request Requests::KubeSystem() const {
-  Request request;
+  Request request = Base();
   request.path = "/api/v1/namespaces/kube-system";
   request.accept = fmt::format("{},{}", kPartial, kJson);
-  request.timeout = options_.request_timeout;
   return request;
 }
 
