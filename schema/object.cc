@@ -226,6 +226,14 @@ size_t PrependType(std::string& json, const EnvelopeReader& envelope, const Type
   return type.size();
 }
 
+// A server ends its answers with a new line, and the items of its lists with nothing.
+std::string_view WithoutSpaceAround(std::string_view json) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = json.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return json.substr(begin, json.find_last_not_of(kSpace) - begin + 1);
+}
+
 std::optional<std::string_view> Find(const flatbuffers::Vector<Offset<fbs::KeyValue>>* pairs,
                                      std::string_view key) {
   if (!pairs) return std::nullopt;
@@ -262,6 +270,7 @@ Result<ObjectKey> ObjectKey::Parse(std::string_view text) {
 }
 
 Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback) {
+  json = WithoutSpaceAround(json);
   std::string text;
   text.reserve(json.size() + fallback.kind.size() + fallback.api_version.size() + kJsonPadding +
                32);

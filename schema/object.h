@@ -74,10 +74,11 @@ using StringPair = std::pair<std::string_view, std::string_view>;
 
 class Object {
  public:
-  // Reads the metadata and keeps the JSON. Fails with kProtocol, naming the field, on anything that
-  // is not a JSON object with a usable metadata.name; names and namespaces with '/', NUL or other
-  // control characters are refused, because they are part of our keys. Not refused: unknown fields,
-  // unknown kinds, missing uid or resourceVersion.
+  // Reads the metadata and keeps the JSON, without what space is around it: the same object is the
+  // same text, whether it came in a list, in a watch or alone. Fails with kProtocol, naming the
+  // field, on anything that is not a JSON object with a usable metadata.name; names and namespaces
+  // with '/', NUL or other control characters are refused, because they are part of our keys. Not
+  // refused: unknown fields, unknown kinds, missing uid or resourceVersion.
   static Result<ObjectPtr> Parse(std::string_view json, const TypeMeta& fallback = {});
   static Result<ObjectPtr> FromJson(const Json& json);
   // The same for a document that WireToJson made: its envelope is read from the message.

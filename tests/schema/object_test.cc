@@ -87,11 +87,19 @@ TEST(Object, KeepsTheDocumentByteForByte) {
 
 TEST(Object, PutsTheTypeInFrontWhereAListItemHasNone) {
   const ObjectPtr pod = Object::Parse(R"( {"metadata":{"name":"a"}})", {"v1", "Pod"}).value();
-  EXPECT_EQ(pod->json(), R"( {"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}})");
+  EXPECT_EQ(pod->json(), R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}})");
   EXPECT_EQ(pod->kind(), "Pod");
   const ObjectPtr half =
       Object::Parse(R"({"kind":"Job","metadata":{"name":"a"}})", {"batch/v1", "Pod"}).value();
   EXPECT_EQ(half->json(), R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"}})");
+}
+
+TEST(Object, IsTheSameTextAloneAndInAList) {
+  const std::string item = R"({"metadata":{"name":"a"}})";
+  const std::string answer = R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}})";
+  EXPECT_EQ((*Object::Parse(" " + answer + "\n"))->json(),
+            (*Object::Parse(item, {"v1", "Pod"}))->json());
+  EXPECT_FALSE(Object::Parse(" \n"));
 }
 
 TEST(Object, RefusesWhatItCannotKeyAndNamesTheField) {
