@@ -42,9 +42,29 @@ Result<void> Damage::Health() const {
 }
 
 void Damage::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {
-  if (reason != rocksdb::BackgroundErrorReason::kCompaction || !error->IsCorruption()) return;
-  (void)Note(FromRocks(*error, "compacting"));
-  *error = rocksdb::Status::OK();
+  const bool compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
+  if (compaction && error->IsCorruption()) {
+    (void)Note(FromRocks(*error, "compacting"));
+    *error = rocksdb::Status::OK();
+  } else if (!compaction && error->IsIOError() && !error->IsNoSpace()) {
+    // No lock of the store's may be taken here: whoever closes the database holds one and waits for
+    // this thread.
+    MutexLock lock(mutex_);
+    background_ = FromRocks(*error, fmt::format("cannot write to the store {}", store_path_));
+    background_failed_.store(true);
+  }
+}
+
+std::optional<Error> Damage::BackgroundFailure() const {
+  if (!background_failed_.load()) return std::nullopt;
+  MutexLock lock(mutex_);
+  return background_;
+}
+
+std::optional<Error> Damage::TakeBackgroundFailure() {
+  if (!background_failed_.load() || !background_failed_.exchange(false)) return std::nullopt;
+  MutexLock lock(mutex_);
+  return background_;
 }
 
 }  // namespace larder

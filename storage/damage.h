@@ -8,12 +8,16 @@
 // RocksDB answers a compaction that meets a damaged block by refusing every write from then on.
 // That one failure is kept from it: a compaction that failed has changed nothing.
 //
+// A flush that the disk failed may have left a log half synced. RocksDB's log must not be touched
+// again then (a build with assertions aborts), so the store must hear of it before its next sync.
+//
 // Thread-safe.
 #pragma once
 
 #include <rocksdb/listener.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -36,6 +40,10 @@ class Damage final : public rocksdb::EventListener {
   // The first damage, with what to do about it, or an error of the disk that was just now.
   Result<void> Health() const;
 
+  // RocksDB's own threads failed to write since the last TakeBackgroundFailure; nullopt: no.
+  std::optional<Error> BackgroundFailure() const;
+  std::optional<Error> TakeBackgroundFailure();
+
   const char* Name() const override { return "larder.Damage"; }
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
 
@@ -45,9 +53,11 @@ class Damage final : public rocksdb::EventListener {
   Clock* const clock_;
   std::atomic<bool> met_{false};
   std::atomic<bool> disk_failed_{false};
+  std::atomic<bool> background_failed_{false};
   mutable Mutex mutex_;
   Error first_ LARDER_GUARDED_BY(mutex_);
   Error last_of_disk_ LARDER_GUARDED_BY(mutex_);
+  Error background_ LARDER_GUARDED_BY(mutex_);
   Clock::Steady disk_failed_at_ LARDER_GUARDED_BY(mutex_){};
 };
 

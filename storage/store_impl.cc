@@ -334,6 +334,7 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
                      options.path, owner_);
   }
   LARDER_RETURN_IF_ERROR(CheckBudget(rep));
+  RememberBackgroundFailure();
   if (failed_.load()) LARDER_RETURN_IF_ERROR(Recover());
   if (rep.dictionaries.empty()) return Write(rep, durability);
   ReaderLock naming(naming_mutex_);
@@ -360,6 +361,7 @@ Result<void> Store::Impl::Write(Transaction::Rep& rep, Durability durability) {
 Result<void> Store::Impl::Sync() {
   if (options.in_memory) return {};
   const auto db = database();
+  RememberBackgroundFailure();
   // After a failed write RocksDB's log must not be touched again: the store is reopened first.
   if (!db || failed_.load() || db->mode() != Database::Mode::kOwner) {
     return tl::unexpected(Unavailable());

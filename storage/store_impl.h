@@ -164,6 +164,8 @@ class Store::Impl final : public RowPolicy {
   Result<void> WriteHealth() const;
   Result<void> CheckBudget(const Transaction::Rep& rep) const;
   void RememberFailure(const Error& error);
+  // The same for one of RocksDB's own threads, of which it has told.
+  void RememberBackgroundFailure();
   Result<void> Recover();
   bool TryResume(Database& database);
   bool HasRoom(Database& database);

@@ -31,6 +31,10 @@ void Store::Impl::RememberFailure(const Error& error) {
   failure_ = error;
 }
 
+void Store::Impl::RememberBackgroundFailure() {
+  if (const auto error = damage_->TakeBackgroundFailure()) RememberFailure(*error);
+}
+
 // Damage first: a full disk gets over itself, this needs a person.
 Result<void> Store::Impl::Health() const {
   LARDER_RETURN_IF_ERROR(damage_->Health());
@@ -42,6 +46,7 @@ Result<void> Store::Impl::WriteHealth() const {
     MutexLock lock(failure_mutex_);
     return tl::unexpected(failure_);
   }
+  if (auto error = damage_->BackgroundFailure()) return tl::unexpected(*std::move(error));
   if (over_budget_.load()) {
     return MakeError(ErrorCode::kNoSpace,
                      "store {} is larger than its disk_limit of {} bytes; raise it, or drop "
@@ -183,6 +188,7 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
       options.clock->WaitUntil(wait_mutex_, wake_, options.clock->Now() + options.sync_interval,
                                stop);
     }
+    RememberBackgroundFailure();
     if (failed_.load()) (void)Recover();
     if (unsynced_.load() && !failed_.load()) (void)Sync();
     mailbox_.Poll(*this);

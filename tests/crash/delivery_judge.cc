@@ -20,7 +20,7 @@ void DeliveryJudge::ReadJournal() {
     if (line.kind == 'S') process_began_ = i;
     if (line.kind == 'H') handled_[of].push_back(i);
     if (line.kind == 'W') worked_[of].push_back(i);
-    if (line.kind == 'F') fetched_.emplace(line.cluster, line.key, line.version);
+    if (line.kind == 'F') fetched_[{line.cluster, line.key, line.version}] = line.hash;
   }
 }
 
@@ -34,12 +34,27 @@ const JournalLine* DeliveryJudge::Last(const Lines& lines, const std::string& of
   return nullptr;
 }
 
-void DeliveryJudge::JudgeLines(const std::optional<Found>& before, const ServerHistory& history,
-                               const JournalRules& rules) {
+void DeliveryJudge::JudgeLines(const std::optional<Found>& before, const std::string& cluster,
+                               const ServerHistory& history, const JournalRules& rules) {
   for (; judged_ < journal_.size(); ++judged_) {
     const JournalLine& line = journal_[judged_];
+    if (line.cluster == cluster) CheckTrue(line, history);
     if (line.kind == 'H') CheckOrder(judged_, rules);
     if (before && line.cluster == before->cluster) CheckBounded(line, *before, history);
+  }
+}
+
+// Nobody is shown what the server never had: every version is one of the key's, with the very
+// bytes.
+void DeliveryJudge::CheckTrue(const JournalLine& line, const ServerHistory& history) const {
+  if ((line.kind != 'H' && line.kind != 'W') || line.version == 0) return;
+  const auto changes = history.find(line.key);
+  const Change* change = changes == history.end() ? nullptr : At(changes->second, line.version);
+  const char* who = line.kind == 'H' ? "the handler was told of" : "a worker saw";
+  if (change == nullptr || (change->deleted && line.type != "delete")) {
+    Violated(7, "{} {} at {}, which the server never had", who, line.key, line.version);
+  } else if (!AreBytesOf(*change, line.cluster, line.key, line.hash)) {
+    Violated(7, "{} {} at {} with other bytes than the server's", who, line.key, line.version);
   }
 }
 
@@ -56,7 +71,8 @@ void DeliveryJudge::CheckOrder(size_t i, const JournalRules& rules) const {
   if (line.version == last->version) {
     // Told of an object: told of its end in the same version, or once more by another process.
     const bool same_process = last >= &journal_[process_began_];
-    const bool again = gone == (last->type == "delete");
+    // The same version in other bytes is an update: a row that a relist fetched is listed anew.
+    const bool again = gone == (last->type == "delete") && line.hash == last->hash;
     if (rules.can_acknowledge && same_process && again && !gone) {
       Violated(4, "the handler was told twice of {} at {} by one process", line.key, line.version);
     }

@@ -1,4 +1,4 @@
-// Judges what a consumer was told: promises 3, 4 and 5, by its journal.
+// Judges what a consumer was told: promises 3, 4, 5 and 7, by its journal.
 //
 // A commit brings an object, its row for the handler and its item for the queue together, and both
 // go with their acknowledgement, which comes after the journal's line. So of a key that is not
@@ -42,9 +42,18 @@ class DeliveryJudge {
     return fetched_.contains({cluster, key, version});
   }
 
+  // Are these the object's bytes in that version, as a watch or a list tells them, or as the relist
+  // fetched it? A single object is written a little differently.
+  bool AreBytesOf(const Change& change, const std::string& cluster, const std::string& key,
+                  uint64_t hash) const {
+    const auto fetched = fetched_.find({cluster, key, change.version});
+    return hash == change.hash || (fetched != fetched_.end() && hash == fetched->second);
+  }
+
   // What was told since `before`, which is what was stored when the process began that told it.
-  void JudgeLines(const std::optional<Found>& before, const ServerHistory& history,
-                  const JournalRules& rules);
+  // `history` is of `cluster`.
+  void JudgeLines(const std::optional<Found>& before, const std::string& cluster,
+                  const ServerHistory& history, const JournalRules& rules);
   // All that was told ever, by what is stored now; nullopt: nothing.
   void JudgePending(const std::optional<Found>& now, const JournalRules& rules);
   // The store was lost altogether: nothing that was told counts.
@@ -59,6 +68,7 @@ class DeliveryJudge {
   // The last line about the key before line `end` that counts; nullptr: none.
   const JournalLine* Last(const Lines& lines, const std::string& of, size_t since,
                           size_t end) const;
+  void CheckTrue(const JournalLine& line, const ServerHistory& history) const;
   void CheckOrder(size_t i, const JournalRules& rules) const;
   void CheckBounded(const JournalLine& line, const Found& before,
                     const ServerHistory& history) const;
@@ -76,7 +86,7 @@ class DeliveryJudge {
   size_t judged_ = 0;         // lines that JudgeLines has seen
   size_t process_began_ = 0;  // the line at which the last process did
   Lines handled_, worked_;
-  std::set<std::tuple<std::string, std::string, uint64_t>> fetched_;
+  std::map<std::tuple<std::string, std::string, uint64_t>, uint64_t> fetched_;  // and its hash
   std::set<size_t> forgotten_;
   // Lines from which on what was told counts: before, the durable name was not known.
   size_t handler_since_ = 0;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -43,6 +44,7 @@ class Episode {
         random_(options.seed),
         sync_((options.mode == "power" || options.mode == "io") && options.seed % 3 == 0),
         store_(options.directory + "/store"),
+        said_(options.directory + "/stderr"),
         journal_(options.directory + "/journal") {
     apiserver::SimulatorOptions server;
     server.seed = options.seed;
@@ -58,27 +60,20 @@ class Episode {
   }
 
   EpisodeResult Run() {
-    EpisodeResult result;
-    while (result.runs < options_.runs && result.violations.empty()) {
-      ++result.runs;
-      Crash();
+    while (result_.runs < options_.runs && result_.violations.empty()) {
+      ++result_.runs;
+      result_.violations = Crash();
       if (options_.mode == "flip") Damage();
-      result.crash = crash_;
+      result_.crash = crash_;
       KeepAsFound();
-      bool refused = false;
-      result.violations = oracle_->Check(Expected(), &refused);
-      if (refused) {
-        ++result.refused;
-        Mend();
-        result.violations = oracle_->Check(Expected(), &refused);
-        if (refused) result.violations = {"promise 7: what was repaired is damaged still"};
-      }
+      if (!result_.violations.empty()) break;
+      result_.violations = options_.mode == "flip" ? JudgeDamaged() : Judge();
     }
-    if (result.violations.empty()) {
-      result.crash = "none: at rest";
-      result.violations = Settle();
+    if (result_.violations.empty()) {
+      result_.crash = "none: at rest";
+      result_.violations = Settle();
     }
-    return result;
+    return std::move(result_);
   }
 
  private:
@@ -91,6 +86,78 @@ class Episode {
     expected.nothing_lost = (options_.mode != "power" || sync_) && !expected.damaged;
     expected.disk_failed = options_.mode == "io" || options_.mode == "full";
     return expected;
+  }
+
+  std::vector<std::string> Judge() {
+    bool refused = false;
+    std::vector<std::string> violations = oracle_->Check(Expected(), &refused);
+    if (const auto state = oracle_->State(); state && *state != SyncState::kSynced) {
+      ++result_.met[std::string(ToString(*state))];
+    }
+    return violations;
+  }
+
+  // A damaged store is opened by the judge, or by a process that goes on with it first. That one
+  // must refuse it, or say what it met, or come to rest as the server is; what it told meanwhile is
+  // judged like all else. What was refused is repaired, and the next processes go on with that.
+  std::vector<std::string> JudgeDamaged() {
+    bool refused = false;
+    std::optional<int> code;
+    if (Chance(50)) {
+      // The judge learns from a copy which prefix the process began with.
+      const std::string copy = store_ + ".copy";
+      CopyStore(copy);
+      auto violations = oracle_->CheckAt(copy, Expected(), &refused);
+      std::error_code ignored;
+      fs::remove_all(copy, ignored);
+      if (!violations.empty()) return violations;
+      code = RunToRest({});
+      crash_ += fmt::format("; a process ended with {}", code ? std::to_string(*code) : "nothing");
+      result_.crash = crash_;
+      StartChurn();
+      violations = JudgeEnd(code);
+      if (!violations.empty()) return violations;
+      if (!code) return {"promise 7: a process on the damaged store neither ends nor says why"};
+      if (code == kSettled) ++result_.lived;
+      if (*code > 0 && !refused) {
+        return {"promise 7: a process refused a store in which nothing is wrong: " + Said()};
+      }
+    }
+    Expectations expected = Expected();
+    expected.settled = code == kSettled;
+    auto violations = oracle_->Check(expected, &refused);
+    if (!refused && (!code || code == kSettled)) return violations;
+    if (!violations.empty()) return violations;
+    ++result_.refused;
+    Mend();
+    violations = oracle_->Check(Expected(), &refused);
+    if (refused) return {"promise 7: what was repaired is damaged still"};
+    return violations;
+  }
+
+  std::string Said() const {
+    std::ifstream file(said_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  // What is wrong with how a process ended. Debian's RocksDB has its assertions on: one that fails
+  // is a crash like any other where the disk failed or was damaged, and is counted.
+  std::vector<std::string> JudgeEnd(std::optional<int> code) {
+    if (!code) return {};
+    if (code == kDamaged && options_.mode != "flip") {
+      return {"promise 7: a process met damage that nobody did: " + Said()};
+    }
+    if (*code >= 0 || code == -SIGKILL) return {};
+    const std::string said = Said();
+    const bool hard = options_.mode == "io" || options_.mode == "full" || options_.mode == "flip";
+    const std::string assertion = AssertionIn(said);
+    if (code == -SIGABRT && hard && !assertion.empty()) {
+      ++result_.aborts[assertion];
+      return {};
+    }
+    // A journal that cannot be written.
+    if (code == -SIGABRT && options_.mode == "full" && said.empty()) return {};
+    return {fmt::format("promise 7: a process was ended by signal {}: {}", -*code, said)};
   }
 
   void StartChurn() {
@@ -125,7 +192,8 @@ class Episode {
   std::string ChooseFault() {
     static constexpr const char* kFaults[] = {
         "log:append",    "log:sync",   "table:append", "table:sync", "manifest:append",
-        "manifest:sync", "any:append", "any:sync",     "any:rename", "table:open"};
+        "manifest:sync", "any:append", "any:sync",     "any:rename", "table:open",
+        "table:read",    "table:read", "log:read",     "any:read",   "any:open"};
     return fmt::format("{}:{}", OneOf(kFaults), 1 + Below(40));
   }
 
@@ -139,21 +207,26 @@ class Episode {
       return fmt::format("power:{}:{}", OneOf(kPoints), 1 + Below(Chance(50) ? 12 : 150));
     }
     // Where the bug is between two writes, so is the crash.
+    static constexpr const char* kAcknowledgements[] = {"log:acknowledge", "log:acknowledged"};
     if (options_.mode == "kill" && Chance(60)) {
-      const std::string point = Chance(60) ? "log:append" : OneOf(kPoints);
-      return fmt::format("kill:{}:{}", point, 1 + Below(Chance(50) ? 20 : 200));
+      const std::string point = Chance(20)   ? OneOf(kAcknowledgements)
+                                : Chance(50) ? "log:append"
+                                             : OneOf(kPoints);
+      const bool acknowledges = point.starts_with("log:acknowledge");
+      return fmt::format("kill:{}:{}", point, 1 + Below(Chance(50) || acknowledges ? 20 : 200));
     }
     return {};
   }
 
-  void Crash() {
+  // What is wrong with how the process ended.
+  std::vector<std::string> Crash() {
     const unsigned another = options_.mutant == "any-cluster" ? 50 : 10;
     if (options_.mode == "kill" && Chance(another)) AnotherCluster();
     if (Chance(15)) simulator_->ExpireHistory("pods");
     const std::string plan = ChoosePlan();
     crash_ = plan.empty() ? "by time" : plan;
     const auto start = std::chrono::steady_clock::now();
-    const pid_t pid = Spawn(Command(plan));
+    const pid_t pid = Spawn(Command(plan), said_);
     if (options_.mode == "full") FillDisk();
     const milliseconds patience(plan.empty() ? 10 + Below(190) : 150 + Below(150));
     std::optional<int> code;
@@ -167,6 +240,8 @@ class Episode {
       code = WaitFor(pid, start + patience);
     }
     if (!code) Kill(pid);
+    if (code == -SIGKILL) ++result_.met[plan.substr(0, plan.rfind(':'))];
+    return JudgeEnd(code);
   }
 
   // The cluster is set up anew at the same address: versions are given out again.
@@ -231,9 +306,14 @@ class Episode {
   // Opening a store changes it: for whoever looks into a violation.
   void KeepAsFound() const {
     if (options_.mode == "full") return;  // it would take the room that the store is to have
+    CopyStore(store_ + ".found");
+  }
+
+  void CopyStore(const std::string& copy) const {
     std::error_code ignored;
-    fs::remove_all(store_ + ".found", ignored);
-    fs::copy(store_, store_ + ".found", fs::copy_options::recursive, ignored);
+    fs::remove_all(copy, ignored);
+    fs::copy(store_, copy, fs::copy_options::recursive, ignored);
+    fs::permissions(copy, fs::perms::owner_all, ignored);
   }
 
   // What an operator does with a damaged store: repair it, or begin anew.
@@ -255,11 +335,12 @@ class Episode {
     // One that could not even open its store, or was aborted by an assertion of RocksDB's (Debian's
     // has them on), is a crash like any other.
     const bool runs_still = failing && !code;
+    auto violations = JudgeEnd(code);
+    if (!violations.empty()) return violations;
     if (!runs_still && code != kSettled) code = RunToRest({});
-    if (code == kRefused && options_.mode == "flip") return {};
     if (code != kSettled) {
-      return {fmt::format("promise 6: the process did not come to rest: {}",
-                          code ? fmt::format("it ended with {}", *code) : "it still ran")};
+      return {fmt::format("promise 6: the process did not come to rest: {}; {}",
+                          code ? fmt::format("it ended with {}", *code) : "it still ran", Said())};
     }
     Expectations expected = Expected();
     expected.settled = true;
@@ -270,9 +351,11 @@ class Episode {
   // What the process ended with; nullopt: it did not.
   std::optional<int> RunToRest(const std::string& plan) {
     const std::string settle = options_.directory + "/settle";
+    std::error_code ignored;
+    fs::remove(settle, ignored);
     std::vector<std::string> command = Command(plan);
     command.insert(command.end(), {"--settle-file", settle});
-    const pid_t pid = Spawn(command);
+    const pid_t pid = Spawn(command, said_);
     if (options_.mode == "full" && options_.fail_at_rest) FillDisk();
     std::optional<int> code = WaitFor(pid, std::chrono::steady_clock::now() + 150ms);
     simulator_->StopChurn();
@@ -290,7 +373,9 @@ class Episode {
   std::mt19937_64 random_;
   const bool sync_;  // an informer with Durability::kSync
   const std::string store_;
+  const std::string said_;  // what the last process said
   const std::string journal_;
+  EpisodeResult result_;
   std::unique_ptr<apiserver::Simulator> simulator_;
   std::optional<Oracle> oracle_;
   std::string crash_;

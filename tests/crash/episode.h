@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct EpisodeOptions {
 struct EpisodeResult {
   int runs = 0;
   int refused = 0;  // flip: damage that was answered with an error
+  int lived = 0;    // flip: processes that ran on a damaged store and came to rest
+  // Where the crashes were: points of the disk at which a process ended, states of the collection.
+  std::map<std::string, int> met;
+  // Assertions of RocksDB's that ended a process whose disk failed.
+  std::map<std::string, int> aborts;
   std::vector<std::string> violations;
   std::string crash;  // the last one, in words
 };

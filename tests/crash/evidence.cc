@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/notes.h"
+#include "tests/crash/journal.h"
 #include "tests/crash/subject.h"
 
 namespace larder::crash {
@@ -14,9 +15,14 @@ ServerHistory ReadHistory(const apiserver::Simulator& simulator) {
   for (const apiserver::HistoryEntry& entry : simulator.History()) {
     if (entry.resource != "pods") continue;
     history[entry.ns + "/" + entry.name].push_back(
-        {entry.version, entry.type == apiserver::EventType::kDeleted, entry.uid});
+        {entry.version, entry.type == apiserver::EventType::kDeleted, entry.uid, entry.hash});
   }
   return history;
+}
+
+const Change* At(const Changes& changes, uint64_t version) {
+  const Change* last = LastUpTo(changes, version);
+  return last != nullptr && last->version == version ? last : nullptr;
 }
 
 const Change* LastUpTo(const Changes& changes, uint64_t version) {
@@ -42,7 +48,7 @@ Result<std::optional<Found>> ReadFound(Store& store, std::string_view cluster) {
   }
   LARDER_RETURN_IF_ERROR(store.Scan(id, {}, {}, [&](const ObjectPtr& object) {
     found.objects[object->key().ToString()] = {std::stoull(std::string(object->resource_version())),
-                                               std::string(object->uid())};
+                                               std::string(object->uid()), HashOf(object->json())};
     return true;
   }));
   LARDER_ASSIGN_OR_RETURN(const auto note, store.GetNote(DurableNamesNote(id)));

@@ -19,11 +19,14 @@ struct Change {
   uint64_t version = 0;
   bool deleted = false;
   std::string uid;
+  uint64_t hash = 0;  // of the object's JSON
 };
 using Changes = std::vector<Change>;  // of one key, in the server's order
 using ServerHistory = std::map<std::string, Changes>;
 
 ServerHistory ReadHistory(const apiserver::Simulator& simulator);
+// The change that has this version; nullptr: none.
+const Change* At(const Changes& changes, uint64_t version);
 // The last change at or before `version`; nullptr: none.
 const Change* LastUpTo(const Changes& changes, uint64_t version);
 
@@ -32,6 +35,7 @@ struct Found {
   struct Row {
     uint64_t version = 0;
     std::string uid;
+    uint64_t hash = 0;
   };
   std::string cluster;
   SyncState state = SyncState::kEmpty;

@@ -1,11 +1,13 @@
 #include "tests/crash/faulty_disk.h"
 
+#include <rocksdb/write_batch.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -19,6 +21,38 @@ using rocksdb::IOStatus;
 
 namespace {
 
+// Does the log's record only take rows away? So do acknowledgements, of a handler and of a queue,
+// and what removes objects puts a cursor, too.
+bool Acknowledges(const rocksdb::Slice& record) {
+  constexpr size_t kRecordHeader = 7;  // of RocksDB's log
+  constexpr size_t kBatchHeader = 12;
+  struct Counter : rocksdb::WriteBatch::Handler {
+    rocksdb::Status PutCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override {
+      ++puts;
+      return {};
+    }
+    rocksdb::Status DeleteCF(uint32_t, const rocksdb::Slice&) override {
+      ++deletes;
+      return {};
+    }
+    rocksdb::Status DeleteRangeCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override {
+      return {};
+    }
+    int puts = 0;
+    int deletes = 0;
+  };
+  if (record.size() < kRecordHeader + kBatchHeader) return false;
+  // Of a record in pieces, or of several at a time, RocksDB could not read a batch.
+  const auto byte = [&](size_t at) { return size_t{static_cast<unsigned char>(record[at])}; };
+  const size_t length = byte(4) + (byte(5) << 8);
+  constexpr size_t kWhole = 1;
+  if (byte(6) != kWhole || length + kRecordHeader != record.size()) return false;
+  const rocksdb::WriteBatch batch(
+      std::string(record.data() + kRecordHeader, record.size() - kRecordHeader));
+  Counter counter;
+  return batch.Iterate(&counter).ok() && counter.puts == 0 && counter.deletes > 0;
+}
+
 class WatchedFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   WatchedFile(std::unique_ptr<rocksdb::FSWritableFile> file, FaultyDisk* disk, std::string path,
@@ -30,11 +64,15 @@ class WatchedFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   IODebugContext* debug) override {
-    return Change("append", "appended", [&] {
+    const auto append = [&] {
       IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
       if (status.ok()) disk_->Wrote(path_, size_ += data.size());
       return status;
-    });
+    };
+    if (disk_->WatchesAcknowledgements() && FileKind(path_) == "log" && Acknowledges(data)) {
+      return Change("acknowledge", "acknowledged", append);
+    }
+    return Change("append", "appended", append);
   }
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo&, IODebugContext* debug) override {
@@ -73,6 +111,64 @@ class WatchedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   FaultyDisk* const disk_;
   const std::string path_;
   uint64_t size_;
+};
+
+class WatchedSequentialFile final : public rocksdb::FSSequentialFileOwnerWrapper {
+ public:
+  WatchedSequentialFile(std::unique_ptr<rocksdb::FSSequentialFile> file, FaultyDisk* disk,
+                        std::string path)
+      : FSSequentialFileOwnerWrapper(std::move(file)), disk_(disk), path_(std::move(path)) {}
+
+  IOStatus Read(size_t size, const IOOptions& options, rocksdb::Slice* result, char* scratch,
+                IODebugContext* debug) override {
+    IOStatus status = disk_->At(path_, "read");
+    if (!status.ok()) return status;
+    return FSSequentialFileOwnerWrapper::Read(size, options, result, scratch, debug);
+  }
+  IOStatus PositionedRead(uint64_t offset, size_t size, const IOOptions& options,
+                          rocksdb::Slice* result, char* scratch, IODebugContext* debug) override {
+    IOStatus status = disk_->At(path_, "read");
+    if (!status.ok()) return status;
+    return FSSequentialFileOwnerWrapper::PositionedRead(offset, size, options, result, scratch,
+                                                        debug);
+  }
+
+ private:
+  FaultyDisk* const disk_;
+  const std::string path_;
+};
+
+class WatchedRandomAccessFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
+ public:
+  WatchedRandomAccessFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, FaultyDisk* disk,
+                          std::string path)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)), disk_(disk), path_(std::move(path)) {}
+
+  IOStatus Read(uint64_t offset, size_t size, const IOOptions& options, rocksdb::Slice* result,
+                char* scratch, IODebugContext* debug) const override {
+    IOStatus status = disk_->At(path_, "read");
+    if (!status.ok()) return status;
+    return FSRandomAccessFileOwnerWrapper::Read(offset, size, options, result, scratch, debug);
+  }
+  IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
+                     IODebugContext* debug) override {
+    IOStatus status = disk_->At(path_, "read");
+    if (!status.ok()) return status;
+    return FSRandomAccessFileOwnerWrapper::MultiRead(requests, count, options, debug);
+  }
+  IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options,
+                     std::function<void(const rocksdb::FSReadRequest&, void*)> done, void* argument,
+                     void** handle, rocksdb::IOHandleDeleter* deleter,
+                     IODebugContext* debug) override {
+    IOStatus status = disk_->At(path_, "read");
+    if (!status.ok()) return status;
+    return FSRandomAccessFileOwnerWrapper::ReadAsync(request, options, std::move(done), argument,
+                                                     handle, deleter, debug);
+  }
+
+ private:
+  FaultyDisk* const disk_;
+  const std::string path_;
 };
 
 class WatchedDirectory final : public rocksdb::FSDirectoryWrapper {
@@ -155,6 +251,7 @@ IOStatus FaultyDisk::At(std::string_view path, std::string_view operation) {
     seen = ++seen_;
   }
   if (seen < plan_.count) return {};
+  happened_.store(true);
   switch (plan_.action) {
     case DiskPlan::Action::kKill:
       ::kill(::getpid(), SIGKILL);
@@ -270,8 +367,20 @@ IOStatus FaultyDisk::NewRandomAccessFile(const std::string& path,
                                          std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
                                          IODebugContext* debug) {
   IOStatus status = At(path, "open");
+  if (status.ok()) status = FileSystemWrapper::NewRandomAccessFile(path, options, file, debug);
   if (!status.ok()) return status;
-  return FileSystemWrapper::NewRandomAccessFile(path, options, file, debug);
+  *file = std::make_unique<WatchedRandomAccessFile>(std::move(*file), this, path);
+  return status;
+}
+
+IOStatus FaultyDisk::NewSequentialFile(const std::string& path, const rocksdb::FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSSequentialFile>* file,
+                                       IODebugContext* debug) {
+  IOStatus status = At(path, "open");
+  if (status.ok()) status = FileSystemWrapper::NewSequentialFile(path, options, file, debug);
+  if (!status.ok()) return status;
+  *file = std::make_unique<WatchedSequentialFile>(std::move(*file), this, path);
+  return status;
 }
 
 IOStatus FaultyDisk::NewDirectory(const std::string& path, const IOOptions& options,

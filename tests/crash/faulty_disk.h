@@ -1,5 +1,5 @@
 // A disk that fails on command: the process is killed at a chosen operation, the power goes, or an
-// operation returns an error.
+// operation returns an error: a write, a sync, a rename, the opening of a file, a read.
 //
 // Power loss is taken literally. Of every file that this process wrote, what was not synced is cut
 // off at a random place; a file whose directory was not synced since it was made may be gone; a
@@ -14,6 +14,7 @@
 
 #include <rocksdb/file_system.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,7 +33,8 @@ struct DiskPlan {
 
   Action action = Action::kNone;
   std::string file;       // log, table, manifest, current, options, any
-  std::string operation;  // append, appended, sync, synced, rename, open
+  std::string operation;  // append, appended, sync, synced, rename, open, read; and of the log also
+                          // acknowledge, acknowledged: the append of a commit that only takes away
   uint64_t count = 0;
 
   // Actions: kill, power, fail, break. nullopt: not such a text. Empty: nothing ever happens.
@@ -58,6 +60,9 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
                                       const rocksdb::FileOptions& options,
                                       std::unique_ptr<rocksdb::FSWritableFile>* file,
                                       rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus NewSequentialFile(const std::string& path, const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile>* file,
+                                      rocksdb::IODebugContext* debug) override;
   rocksdb::IOStatus NewRandomAccessFile(const std::string& path,
                                         const rocksdb::FileOptions& options,
                                         std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
@@ -71,8 +76,12 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus DeleteFile(const std::string& path, const rocksdb::IOOptions& options,
                                rocksdb::IODebugContext* debug) override;
 
+  // Has what was planned happened?
+  bool Happened() const { return happened_.load(); }
+
   // For the files and directories that it opens.
   rocksdb::IOStatus At(std::string_view path, std::string_view operation);
+  bool WatchesAcknowledgements() const { return plan_.operation.starts_with("acknowledge"); }
   // Held while an operation changes the disk, so that the power does not go in the middle of it.
   std::shared_lock<std::shared_mutex> Powered() { return std::shared_lock(power_); }
   void Wrote(const std::string& path, uint64_t size);
@@ -91,6 +100,7 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
 
   const DiskPlan plan_;
   std::shared_mutex power_;
+  std::atomic<bool> happened_{false};
   std::mutex mutex_;  // guards what follows
   std::mt19937_64 random_;
   uint64_t seen_ = 0;

@@ -30,9 +30,11 @@ class Witness final : public HttpTransport {
     if (!pod) return response;
     if (response) {
       const auto object = Object::Parse(response->body);
-      if (object) journal_->Fetched(cluster_, *pod, (*object)->resource_version());
+      if (object) {
+        journal_->Fetched(cluster_, *pod, (*object)->resource_version(), HashOf((*object)->json()));
+      }
     } else if (response.error().code == ErrorCode::kNotFound) {
-      journal_->Fetched(cluster_, *pod, "0");
+      journal_->Fetched(cluster_, *pod, "0", 0);
     }
     return response;
   }

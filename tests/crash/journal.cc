@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -39,17 +42,21 @@ void Journal::Write(std::string line) {
 void Journal::Started(std::string_view cluster) { Write(fmt::format("S {}", cluster)); }
 
 void Journal::Handled(std::string_view cluster, std::string_view type, std::string_view key,
-                      std::string_view version) {
-  Write(fmt::format("H {} {} {} {}", cluster, type, key, version));
+                      std::string_view version, uint64_t hash) {
+  Write(fmt::format("H {} {} {} {} {}", cluster, type, key, version, hash));
 }
 
-void Journal::Worked(std::string_view cluster, std::string_view key, std::string_view version) {
-  Write(fmt::format("W {} {} {}", cluster, key, version));
+void Journal::Worked(std::string_view cluster, std::string_view key, std::string_view version,
+                     uint64_t hash) {
+  Write(fmt::format("W {} {} {} {}", cluster, key, version, hash));
 }
 
-void Journal::Fetched(std::string_view cluster, std::string_view key, std::string_view version) {
-  Write(fmt::format("F {} {} {}", cluster, key, version));
+void Journal::Fetched(std::string_view cluster, std::string_view key, std::string_view version,
+                      uint64_t hash) {
+  Write(fmt::format("F {} {} {} {}", cluster, key, version, hash));
 }
+
+uint64_t HashOf(std::string_view json) { return XXH3_64bits(json.data(), json.size()); }
 
 std::vector<JournalLine> ReadJournal(const std::string& path) {
   std::vector<JournalLine> lines;
@@ -58,8 +65,8 @@ std::vector<JournalLine> ReadJournal(const std::string& path) {
     std::istringstream in(text);
     JournalLine line;
     in >> line.kind >> line.cluster;
-    if (line.kind == 'H') in >> line.type >> line.key >> line.version;
-    if (line.kind == 'W' || line.kind == 'F') in >> line.key >> line.version;
+    if (line.kind == 'H') in >> line.type;
+    if (line.kind != 'S') in >> line.key >> line.version >> line.hash;
     if (in) lines.push_back(std::move(line));
   }
   return lines;

@@ -2,9 +2,9 @@
 // one write a line. A process that cannot write it dies before it acknowledges.
 //
 //   S CLUSTER                      a process started
-//   H CLUSTER add|update|delete KEY VERSION     a handler was called
-//   W CLUSTER KEY VERSION          a worker looked at an item: version 0 for one that was gone
-//   F CLUSTER KEY VERSION          a relist fetched a single object, and this is what it got
+//   H CLUSTER add|update|delete KEY VERSION HASH    a handler was called
+//   W CLUSTER KEY VERSION HASH     a worker looked at an item: version 0 for one that was gone
+//   F CLUSTER KEY VERSION HASH     a relist fetched a single object, and this is what it got
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,11 @@ struct JournalLine {
   std::string type;  // of H
   std::string key;
   uint64_t version = 0;
+  uint64_t hash = 0;  // of the object's JSON
 };
+
+// The object's JSON in a number, as in the simulator's history.
+uint64_t HashOf(std::string_view json);
 
 // Thread-safe: a line is one write to a file opened for appending.
 class Journal {
@@ -32,9 +36,11 @@ class Journal {
 
   void Started(std::string_view cluster);
   void Handled(std::string_view cluster, std::string_view type, std::string_view key,
-               std::string_view version);
-  void Worked(std::string_view cluster, std::string_view key, std::string_view version);
-  void Fetched(std::string_view cluster, std::string_view key, std::string_view version);
+               std::string_view version, uint64_t hash);
+  void Worked(std::string_view cluster, std::string_view key, std::string_view version,
+              uint64_t hash);
+  void Fetched(std::string_view cluster, std::string_view key, std::string_view version,
+               uint64_t hash);
 
  private:
   void Write(std::string line);

@@ -2,6 +2,7 @@
 //
 //   larder_crash --mode kill|power|io|full|flip|all [--runs N] [--seed S] [--file KIND]
 //                [--fail-at-rest] [--mutant NAME] [--keep DIR] [--quiet]
+//   larder_crash --mode io --sweep [--operation append ...] [--stride N | --only N]
 //
 // Prints "N runs, V violations" and ends with 1 when there is any, with 77 when a mode could not
 // run on this machine. A failing episode prints the command that repeats it and keeps its store and
@@ -15,12 +16,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/crash/episode.h"
 #include "tests/crash/subject.h"
+#include "tests/crash/sweep.h"
 
 namespace larder::crash {
 namespace {
@@ -41,6 +45,10 @@ struct Options {
   std::string mutant{};
   std::string keep{};
   bool fail_at_rest = false;
+  bool sweep = false;
+  std::vector<std::string> operations{};
+  int stride = 1;
+  int only = 0;
   bool quiet = false;
   std::string program{};
 };
@@ -75,23 +83,52 @@ std::string MakeDirectory(const fs::path& place) {
   return path;
 }
 
+// Says what is wrong, puts the evidence aside and says how to see it again.
+void Keep(const Options& options, const std::string& directory,
+          const std::vector<std::string>& violations, const std::string& arguments) {
+  for (const std::string& violation : violations) {
+    std::fprintf(stderr, "  %s\n", violation.c_str());
+  }
+  const std::string kept =
+      options.keep.empty() ? MakeDirectory(fs::temp_directory_path()) : options.keep;
+  std::error_code error;
+  fs::copy(directory, kept, fs::copy_options::recursive, error);
+  std::fprintf(stderr, "  store and journal: %s\n  to repeat: ./dev crash %s\n", kept.c_str(),
+               arguments.c_str());
+}
+
 void Report(const Options& options, const EpisodeOptions& episode, const EpisodeResult& result) {
   std::fprintf(stderr, "crash: %s, run %d: %s\n", episode.mode.c_str(), result.runs,
                result.crash.c_str());
-  for (const std::string& violation : result.violations) {
-    std::fprintf(stderr, "  %s\n", violation.c_str());
-  }
-  std::string kept = options.keep.empty() ? MakeDirectory(fs::temp_directory_path()) : options.keep;
-  std::error_code error;
-  fs::copy(episode.directory, kept, fs::copy_options::recursive, error);
-  std::fprintf(
-      stderr,
-      "  store and journal: %s\n  to repeat: ./dev crash --mode %s%s%s --seed %llu --runs %d%s\n",
-      kept.c_str(), episode.mode.c_str(),
-      episode.file.empty() ? "" : (" --file " + episode.file).c_str(),
-      episode.fail_at_rest ? " --fail-at-rest" : "", static_cast<unsigned long long>(episode.seed),
-      episode.runs, episode.mutant.empty() ? "" : (" --mutant " + episode.mutant).c_str());
+  Keep(options, episode.directory, result.violations,
+       fmt::format("--mode {}{}{} --seed {} --runs {}{}", episode.mode,
+                   episode.file.empty() ? "" : " --file " + episode.file,
+                   episode.fail_at_rest ? " --fail-at-rest" : "", episode.seed, episode.runs,
+                   episode.mutant.empty() ? "" : " --mutant " + episode.mutant));
 }
+
+// What the episodes of a mode met.
+struct Totals {
+  int refused = 0;
+  int lived = 0;
+  std::map<std::string, int> met{};
+  std::map<std::string, int> aborts{};
+
+  void Add(const EpisodeResult& result) {
+    refused += result.refused;
+    lived += result.lived;
+    for (const auto& [what, count] : result.met) met[what] += count;
+    for (const auto& [what, count] : result.aborts) aborts[what] += count;
+  }
+  void Print() const {
+    std::string text;
+    for (const auto& [what, count] : met) text += fmt::format(" {} {},", count, what);
+    if (!text.empty()) std::printf("  crashes at:%s\n", text.substr(0, text.size() - 1).c_str());
+    for (const auto& [what, count] : aborts) {
+      std::printf("  %d times an assertion of RocksDB's: %s\n", count, what.c_str());
+    }
+  }
+};
 
 int RunMode(const Options& options, const std::string& mode) {
   const std::string root = MakeDirectory(ScratchPlace());
@@ -101,8 +138,8 @@ int RunMode(const Options& options, const std::string& mode) {
     return kSkipped;
   }
   int runs = 0;
-  int refused = 0;
   int violations = 0;
+  Totals totals;
   // Episode seeds are far apart, so that a failing one is repeated alone by its own seed.
   for (uint64_t number = 0; runs < options.runs && violations == 0; ++number) {
     EpisodeOptions episode;
@@ -117,7 +154,7 @@ int RunMode(const Options& options, const std::string& mode) {
     fs::create_directories(episode.directory);
     const EpisodeResult result = RunEpisode(episode);
     runs += result.runs;
-    refused += result.refused;
+    totals.Add(result);
     violations += static_cast<int>(result.violations.size());
     if (!result.violations.empty()) Report(options, episode, result);
     fs::remove_all(episode.directory);
@@ -128,12 +165,52 @@ int RunMode(const Options& options, const std::string& mode) {
   std::printf("%d runs, %d violations (%s%s, seed %llu%s)\n", runs, violations, mode.c_str(),
               options.file.empty() ? "" : (" " + options.file).c_str(),
               static_cast<unsigned long long>(options.seed),
-              mode == "flip" ? fmt::format(", {} refused with an error", refused).c_str() : "");
+              mode == "flip" ? fmt::format(", {} refused with an error, {} processes lived on",
+                                           totals.refused, totals.lived)
+                                   .c_str()
+                             : "");
+  totals.Print();
   std::fflush(stdout);
   if (mode == "full") ::umount(root.c_str());
   std::error_code ignored;
   fs::remove_all(root, ignored);
   return violations == 0 ? kHeld : kViolated;
+}
+
+// Operation N = 1, 2, 3, ... of each kind fails, in a scenario of its own.
+int RunSweepMode(const Options& options) {
+  const std::string root = MakeDirectory(ScratchPlace());
+  SweepOptions sweep;
+  sweep.operations = options.operations;
+  if (sweep.operations.empty()) {
+    sweep.operations.assign(std::begin(kSweptOperations), std::end(kSweptOperations));
+  }
+  sweep.seed = options.seed;
+  sweep.stride = options.stride;
+  sweep.only = options.only;
+  sweep.directory = root;
+  sweep.program = options.program;
+  const SweepResult result = RunSweep(sweep);
+  if (!result.violations.empty()) {
+    std::fprintf(stderr, "crash: io sweep: %s\n", result.plan.c_str());
+    const std::string number = result.plan.substr(result.plan.rfind(':') + 1);
+    const size_t operation = result.plan.find(':', result.plan.find(':') + 1) + 1;
+    Keep(options, root, result.violations,
+         fmt::format("--mode io --sweep --seed {} --operation {} --only {}", options.seed,
+                     result.plan.substr(operation, result.plan.rfind(':') - operation), number));
+  }
+  std::string reached;
+  for (const auto& [operation, count] : result.reached) {
+    reached += fmt::format(", {} of {}", operation, count);
+  }
+  std::printf("%d runs, %zu violations (io sweep, seed %llu%s; %d refused with an error)\n",
+              result.runs, result.violations.size(), static_cast<unsigned long long>(options.seed),
+              reached.c_str(), result.refused);
+  Totals{.aborts = result.aborts}.Print();
+  std::fflush(stdout);
+  std::error_code ignored;
+  fs::remove_all(root, ignored);
+  return result.violations.empty() ? kHeld : kViolated;
 }
 
 int Main(int argc, char** argv) {
@@ -149,6 +226,14 @@ int Main(int argc, char** argv) {
   app.add_flag("--quiet", options.quiet);
   app.add_flag("--fail-at-rest", options.fail_at_rest,
                "io, full: the disk fails under the process that comes to rest, too");
+  app.add_flag("--sweep", options.sweep,
+               "io: operation N = 1, 2, 3, ... of each kind fails, in a short scenario of its own");
+  app.add_option("--operation", options.operations, "sweep: these kinds alone")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(kSweptOperations), std::end(kSweptOperations))));
+  app.add_option("--stride", options.stride, "sweep: every so many-th operation")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--only", options.only, "sweep: this operation alone")->check(CLI::PositiveNumber);
   // For the programme's own test: the process with a known bug.
   app.add_option("--mutant", options.mutant)->group("");
 
@@ -163,11 +248,13 @@ int Main(int argc, char** argv) {
   subject_command->add_flag("--sync", subject.sync);
   subject_command->add_option("--settle-file", subject.settle_file);
   subject_command->add_option("--log", subject.log);
+  subject_command->add_flag("--scenario", subject.scenario);
   CLI11_PARSE(app, argc, argv);
   if (subject_command->parsed()) return RunSubject(subject);
 
   options.program = fs::read_symlink("/proc/self/exe").string();
   if (options.seed == 0) options.seed = std::random_device()();
+  if (options.sweep) return RunSweepMode(options);
   std::vector<std::string> modes = {options.mode};
   // The one that mounts is last: it changes the process's view of the file system.
   if (options.mode == "all") modes = {"kill", "power", "io", "flip", "full"};

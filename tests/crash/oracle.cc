@@ -28,10 +28,11 @@ Oracle::Oracle(apiserver::Simulator* simulator, std::string store_path, std::str
       store_path_(std::move(store_path)),
       deliveries_(std::move(journal_path), &violations_) {}
 
-std::vector<std::string> Oracle::Check(const Expectations& expected, bool* refused) {
+std::vector<std::string> Oracle::CheckAt(const std::string& path, const Expectations& expected,
+                                         bool* refused) {
   *refused = false;
   deliveries_.ReadJournal();
-  const auto store = OpenStore(store_path_);
+  const auto store = OpenStore(path);
   // Read after the store was written: it knows at least as much.
   history_ = ReadHistory(*simulator_);
   const Result<void> checked =
@@ -49,7 +50,7 @@ Result<void> Oracle::CheckStore(Store& store, const Expectations& expected) {
   LARDER_RETURN_IF_ERROR(CheckVerified(store, expected));
   LARDER_ASSIGN_OR_RETURN(std::optional<Found> found, ReadFound(store, simulator_->ClusterUid()));
   const JournalRules rules{expected.nothing_lost, !expected.disk_failed};
-  deliveries_.JudgeLines(before_, history_, rules);
+  deliveries_.JudgeLines(before_, simulator_->ClusterUid(), history_, rules);
   if (found) CheckPrefix(*found);
   deliveries_.JudgePending(found, rules);
   if (expected.settled && (!found || found->state != SyncState::kSynced)) {
@@ -104,6 +105,13 @@ void Oracle::CheckRow(const std::string& key, const Changes& changes, const Foun
   const Found::Row* row = found.Object(key);
   const bool was_there = then != nullptr && !then->deleted;
   if (!was_there && row == nullptr) return;
+  if (row != nullptr) {
+    const Change* change = At(changes, row->version);
+    if (change != nullptr && !deliveries_.AreBytesOf(*change, found.cluster, key, row->hash)) {
+      violations_.Add(7, fmt::format("{} is stored at {} with other bytes than the server's", key,
+                                     row->version));
+    }
+  }
   if (was_there && row != nullptr && row->version == then->version && row->uid == then->uid) return;
   if (MayBeAhead(key, changes, found)) return;
   violations_.Add(

@@ -42,7 +42,16 @@ class Oracle {
 
   // Opens the store as the next process would. Returns what is wrong; empty: nothing. `refused` is
   // set when a damaged store answered with an error.
-  std::vector<std::string> Check(const Expectations& expected, bool* refused);
+  std::vector<std::string> Check(const Expectations& expected, bool* refused) {
+    return CheckAt(store_path_, expected, refused);
+  }
+  // The same with a copy of it.
+  std::vector<std::string> CheckAt(const std::string& path, const Expectations& expected,
+                                   bool* refused);
+  // Of the collection, when the store was opened last; nullopt: not known, or there was none.
+  std::optional<SyncState> State() const {
+    return before_ ? std::optional(before_->state) : std::nullopt;
+  }
 
  private:
   Result<void> CheckStore(Store& store, const Expectations& expected);

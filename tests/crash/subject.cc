@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -44,7 +45,7 @@ class AuditHandler final : public EventHandler {
  private:
   void Record(std::string_view type, const Object& object) {
     const std::string key = object.key().ToString();
-    journal_->Handled(cluster_, type, key, object.resource_version());
+    journal_->Handled(cluster_, type, key, object.resource_version(), HashOf(object.json()));
     if (queue_apart_ != nullptr) (void)queue_apart_->Add(key);
   }
 
@@ -55,17 +56,16 @@ class AuditHandler final : public EventHandler {
 
 class Subject {
  public:
-  explicit Subject(const SubjectOptions& options) : options_(options), journal_(options.journal) {}
+  // `env` is the disk, and outlives it.
+  Subject(const SubjectOptions& options, rocksdb::Env* env)
+      : options_(options), env_(env), journal_(options.journal) {}
 
   Result<void> OpenStore() {
-    const auto plan = DiskPlan::Parse(options_.disk_plan);
-    if (!plan) return MakeError(ErrorCode::kInvalidArgument, "no plan: {}", options_.disk_plan);
-    env_ = rocksdb::NewCompositeEnv(std::make_shared<FaultyDisk>(*plan, options_.seed));
     StoreOptions store;
     store.path = options_.store;
     store.memory_limit = size_t{8} << 20;
     store.sync_interval = 50ms;
-    LARDER_ASSIGN_OR_RETURN(store_, OpenStoreOnEnv(store, env_.get()));
+    LARDER_ASSIGN_OR_RETURN(store_, OpenStoreOnEnv(store, env_));
     return {};
   }
 
@@ -104,7 +104,9 @@ class Subject {
     for (int i = 0; i < 2; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
     }
-    threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
+    if (!options_.scenario) {
+      threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
+    }
     if (Is("sweep-early")) {
       threads_.emplace_back(
           [this](const std::stop_token& stop) { SweepEarly(store_.get(), collection_, stop); });
@@ -116,23 +118,34 @@ class Subject {
     const std::string cursor = informer_->LastSyncResourceVersion();
     if (!informer_->HasSynced() || cursor.empty() || std::stoull(cursor) < version) return false;
     const ListenerStats handler = handler_->Stats();
-    // The last acknowledgements, too: one that fails while the queue is closed is only repeated by
-    // the next process, but this one is to leave nothing.
+    // A queue that could not be read yet shows no items. The last acknowledgements, too: one that
+    // fails while the queue is closed is only repeated by the next process, but this one is to
+    // leave nothing.
     return handler_->HasSynced() && handler.rows == 0 && handler.buffered == 0 &&
-           !handler.spilling && queue_->Counters().items == 0 && queue_->Flush();
+           !handler.spilling && queue_->Status().loaded && queue_->Counters().items == 0 &&
+           queue_->Flush();
   }
+
+  bool IsDamaged() const {
+    const Result<void> health = store_->Health();
+    return !health && health.error().code == ErrorCode::kCorruption;
+  }
+  std::string Health() const {
+    const Result<void> health = store_->Health();
+    return health ? "healthy" : health.error().ToString();
+  }
+  void StartFlush() { store_->StartFlush(); }
 
   // Why it is not settled, for whoever looks into it.
   std::string WhatIsMissing(uint64_t version) {
     const ListenerStats handler = handler_->Stats();
-    const Result<void> health = store_->Health();
     return fmt::format(
         "synced {}, cursor {} of {}; handler: synced {}, rows {}, buffered {}, spilling {}, error "
-        "{}; queue: items {}; store: {}",
+        "{}; queue: loaded {}, items {}; store: {}",
         informer_->HasSynced(), informer_->LastSyncResourceVersion(), version,
         handler_->HasSynced(), handler.rows, handler.buffered, handler.spilling,
-        handler.error ? handler.error->ToString() : "none", queue_->Counters().items,
-        health ? "healthy" : health.error().ToString());
+        handler.error ? handler.error->ToString() : "none", queue_->Status().loaded,
+        queue_->Counters().items, Health());
   }
 
   void Stop() {
@@ -164,7 +177,8 @@ class Subject {
         (void)queue_->AddRateLimited(*item, pod.error().message);
       } else {
         const bool there = pod && *pod != nullptr;
-        journal_.Worked(cluster_, *item, there ? std::string((*pod)->resource_version()) : "0");
+        journal_.Worked(cluster_, *item, there ? (*pod)->resource_version() : "0",
+                        there ? HashOf((*pod)->json()) : 0);
         queue_->Forget(*item);
       }
       queue_->Done(*item);
@@ -180,8 +194,8 @@ class Subject {
   }
 
   const SubjectOptions options_;
+  rocksdb::Env* const env_;
   Journal journal_;
-  std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<Store> store_;
   HotTier hot_{HotTierOptions{}};
   std::unique_ptr<HttpTransport> transport_;
@@ -193,6 +207,70 @@ class Subject {
   std::vector<std::jthread> threads_;
 };
 
+// A process that meets damage is not ended at once: what it does then is judged, too.
+constexpr auto kAfterDamage = 100ms;
+// The same for a disk that is broken for good.
+constexpr auto kAfterBreak = 100ms;
+
+[[noreturn]] void End(int code) { std::_Exit(code); }
+
+void OpenOrEnd(Subject& subject) {
+  Result<void> opened = subject.OpenStore();
+  if (opened) opened = subject.Start();
+  if (opened) return;
+  std::fprintf(stderr, "crash: refused: %s\n", opened.error().ToString().c_str());
+  End(kRefused);
+}
+
+// Until it has nothing left to do at the version that the file says.
+void SettleOrEnd(Subject& subject, const std::string& settle_file, const FaultyDisk& disk,
+                 const DiskPlan& plan, bool ends_when_broken) {
+  bool said = false;
+  std::optional<std::chrono::steady_clock::time_point> damaged;
+  std::optional<std::chrono::steady_clock::time_point> broken;
+  for (const auto start = std::chrono::steady_clock::now();;) {
+    std::this_thread::sleep_for(ends_when_broken ? 1ms : 5ms);
+    const auto now = std::chrono::steady_clock::now();
+    uint64_t version = 0;
+    if (std::ifstream(settle_file) >> version && subject.IsSettled(version)) return;
+    if (!damaged && subject.IsDamaged()) damaged = now;
+    if (damaged && now - *damaged > kAfterDamage) {
+      std::fprintf(stderr, "crash: damaged: %s\n", subject.Health().c_str());
+      subject.Stop();
+      End(kDamaged);
+    }
+    if (ends_when_broken && !broken && disk.Happened()) broken = now;
+    if (broken && now - *broken > kAfterBreak) {
+      // In good order and in bad.
+      if (plan.count % 2 == 0) ::kill(::getpid(), SIGKILL);
+      subject.Stop();
+      End(kGaveUp);
+    }
+    if (!said && now - start > kPatience) {
+      said = true;
+      std::fprintf(stderr, "crash: not at rest: %s\n", subject.WhatIsMissing(version).c_str());
+    }
+  }
+}
+
+// Open, list, events, close; open again, events, close: on one disk.
+[[noreturn]] void RunScenario(const SubjectOptions& options, rocksdb::Env* env,
+                              const FaultyDisk& disk, const DiskPlan& plan) {
+  const bool for_good = plan.action == DiskPlan::Action::kFailForGood;
+  int step = 0;
+  for (const int last : {kScenarioSteps - 2, kScenarioSteps - 1}) {
+    Subject subject(options, env);
+    OpenOrEnd(subject);
+    for (; step <= last; ++step) {
+      SettleOrEnd(subject, StepFile(options.settle_file, step), disk, plan, for_good);
+      subject.StartFlush();
+      std::ofstream(StepDoneFile(options.settle_file, step)) << std::endl;
+    }
+    subject.Stop();
+  }
+  End(disk.Happened() ? kSettled : kUnharmed);
+}
+
 }  // namespace
 
 int RunSubject(const SubjectOptions& options) {
@@ -203,27 +281,19 @@ int RunSubject(const SubjectOptions& options) {
     spdlog::set_default_logger(spdlog::basic_logger_mt("subject", options.log));
     spdlog::flush_on(spdlog::level::info);
   }
-  Subject subject(options);
-  if (const Result<void> opened = subject.OpenStore(); !opened) {
-    std::fprintf(stderr, "crash: %s\n", opened.error().ToString().c_str());
-    std::_Exit(kRefused);
+  const auto plan = DiskPlan::Parse(options.disk_plan);
+  if (!plan) {
+    std::fprintf(stderr, "crash: no plan: %s\n", options.disk_plan.c_str());
+    End(2);
   }
-  if (const Result<void> started = subject.Start(); !started) {
-    std::fprintf(stderr, "crash: %s\n", started.error().ToString().c_str());
-    std::_Exit(kRefused);
-  }
-  bool said = false;
-  for (const auto start = std::chrono::steady_clock::now();;) {
-    std::this_thread::sleep_for(5ms);
-    uint64_t version = 0;
-    if (std::ifstream(options.settle_file) >> version && subject.IsSettled(version)) break;
-    if (!said && std::chrono::steady_clock::now() - start > kPatience) {
-      said = true;
-      std::fprintf(stderr, "crash: not at rest: %s\n", subject.WhatIsMissing(version).c_str());
-    }
-  }
+  const auto disk = std::make_shared<FaultyDisk>(*plan, options.seed);
+  const auto env = rocksdb::NewCompositeEnv(disk);
+  if (options.scenario) RunScenario(options, env.get(), *disk, *plan);
+  Subject subject(options, env.get());
+  OpenOrEnd(subject);
+  SettleOrEnd(subject, options.settle_file, *disk, *plan, /*ends_when_broken=*/false);
   subject.Stop();
-  std::_Exit(kSettled);
+  End(kSettled);
 }
 
 }  // namespace larder::crash

@@ -32,11 +32,26 @@ struct SubjectOptions {
   // left to do.
   std::string settle_file{};
   std::string log{};  // where its log goes; empty: nowhere
+  // Goes through the scenario of a sweep (sweep.h) instead, step by step.
+  bool scenario = false;
 };
 
 // What the process ends with.
 inline constexpr int kSettled = 0;
-inline constexpr int kRefused = 3;  // the store could not be opened, with an error
+inline constexpr int kRefused = 3;   // the store could not be opened, with an error
+inline constexpr int kDamaged = 4;   // the store's Health() told of damage; it was stopped in order
+inline constexpr int kUnharmed = 5;  // settled, and what was planned for the disk did not happen
+inline constexpr int kGaveUp = 6;    // the disk broke for good; it was stopped in order
+
+// The scenario's step `step` may go on once this file says to which version, and has come to rest
+// when the other one is there.
+inline std::string StepFile(const std::string& settle_file, int step) {
+  return settle_file + "." + std::to_string(step);
+}
+inline std::string StepDoneFile(const std::string& settle_file, int step) {
+  return StepFile(settle_file, step) + ".done";
+}
+inline constexpr int kScenarioSteps = 3;
 
 int RunSubject(const SubjectOptions& options);
 

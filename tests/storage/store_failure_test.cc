@@ -90,6 +90,26 @@ TEST_F(StoreFailureTest, ACommitWhoseWriteFailedDoesNotComeBack) {
   EXPECT_EQ(Notes(*Must(Store::Open({.path = dir_.path()}))), "before, after");
 }
 
+// A flush syncs the logs before its own, on a thread of RocksDB's. Nobody has called the store
+// then, and RocksDB aborts when such a log is synced once more.
+TEST_F(StoreFailureTest, ALogWhoseSyncFailedInAFlushIsNotTouchedAgain) {
+  {
+    const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
+    Must(PutNote(*store, "before", Durability::kRelaxed));
+    disk_.FailLogSyncs(1);
+    store->StartFlush();
+    for (int i = 0; i < 1000 && store->Health(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(disk_.failures(), 1);
+    EXPECT_EQ(CodeOf(store->Sync()), ErrorCode::kIo);
+    PutNoteAtLast(*store, "after");
+    EXPECT_EQ(Notes(*store), "before, after");
+    EXPECT_TRUE(store->Health());
+  }
+  EXPECT_EQ(Notes(*Must(Store::Open({.path = dir_.path()}))), "before, after");
+}
+
 // A process that dies with its store broken takes the knowledge with it: the commit was written.
 TEST_F(StoreFailureTest, AnotherProcessMayFindTheCommitWhoseSyncFailed) {
   const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
