@@ -22,6 +22,8 @@ namespace {
 
 constexpr char kQueue[] = "work";
 constexpr int kLives = 4;
+// Few, so that a DeltaFifo which nobody empties is full now and then.
+constexpr size_t kBatch = 6;
 
 std::string KeyOf(const Object& object) { return object.key().ToString(); }
 
@@ -79,6 +81,7 @@ class Life final : private ChangeSink, private Target {
     CollectionSyncOptions sync_options;
     sync_options.clock = &still_;
     sync_options.own_thread = false;
+    sync_options.max_batch_objects = kBatch;
     ChangeSink* const sink = this;
     sync_ = std::make_unique<CollectionSync>(indexer_.get(), sink, sync_options);
     return true;
@@ -106,6 +109,7 @@ class Life final : private ChangeSink, private Target {
 
   // REQUIRES: not dead.
   void Settle() {
+    if (auto flushed = sync_->Flush(); !flushed) Fail("commit", flushed.error());
     while (queue_->Len() > 0) Work();
     if (auto flushed = queue_->Flush(); !flushed) Fail("flush", flushed.error());
   }
@@ -225,7 +229,7 @@ class Life final : private ChangeSink, private Target {
   }
   void Synced() override {}
 
-  // ---- Target: passes everything on, one by one, and is where the crash happens
+  // ---- Target: passes everything on, and is where the crash happens
   template <typename Call>
   auto Through(const Call& call) -> decltype(call()) {
     if (!world_is_calm() && random_() % 50 == 0) {
@@ -242,6 +246,8 @@ class Life final : private ChangeSink, private Target {
       return MakeError(ErrorCode::kCancelled, "dead");
     }
     auto outcome = call();
+    // The committer is as fast as the reflector, or is not.
+    if (random_() % 3 == 0) sync_->CommitWaiting();
     // RocksDB gets some of its background work done.
     while (random_() % 2 == 0 && disk_.RunOne()) {
     }
@@ -296,6 +302,9 @@ class Life final : private ChangeSink, private Target {
     auto outcome = Through([&]() -> Result<void> {
       const std::string version(object->resource_version());
       if (mutant_ == Mutant::kEarlyCursor) LARDER_RETURN_IF_ERROR(SetCursor(version));
+      if (mutant_ == Mutant::kDropWaiting && random_() % 10 == 0) {
+        LARDER_RETURN_IF_ERROR(sync_->Start().map([](const Position&) {}));
+      }
       if (mutant_ == Mutant::kLoseEvent && random_() % 10 == 0) return sync_->Bookmark(version);
       return sync_->Event(type, object);
     });

@@ -1,8 +1,10 @@
 // One seed: a controller's whole life on a simulated cluster, with crashes; and the verdict.
 //
 // Reflector, DeltaFifo, commits, indexes and queue are the real ones, in lock-step with the world,
-// on a clock that never waits and a disk that dies, in the middle of a flush, too. The same seed
-// gives the same trace: nothing that is told or stored depends on which thread is faster.
+// on a clock that never waits and a disk that dies, in the middle of a flush, too. What is heard
+// gathers in the DeltaFifo for a random while, so that a commit is of several changes, merged per
+// key. The same seed gives the same trace: nothing that is told or stored depends on which thread
+// is faster.
 //
 // What is checked, after every crash and at the end:
 //  - a store that says it is complete has the cluster's state at its cursor, nothing older
@@ -19,7 +21,7 @@
 namespace larder::simulation {
 
 // A bug to switch on, for showing that the checks can fail.
-enum class Mutant { kNone, kLoseEvent, kLoseQueueItem, kSkipSweep, kEarlyCursor };
+enum class Mutant { kNone, kLoseEvent, kLoseQueueItem, kSkipSweep, kEarlyCursor, kDropWaiting };
 
 struct Verdict {
   uint64_t trace = 0;     // hash of all that was said and done
