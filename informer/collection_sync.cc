@@ -133,6 +133,7 @@ Result<void> CollectionSync::WaitUntil(std::string_view resource_version, Clock:
 }
 
 Result<void> CollectionSync::Flush() {
+  CommitWaiting();
   LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
   return Failure();
 }
@@ -267,8 +268,7 @@ Result<void> CollectionSync::Sweep() {
     delta.final_state_unknown = true;
     LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}));
   }
-  LARDER_RETURN_IF_ERROR(fifo_.WaitUntilEmpty(stop_.get_token()));
-  return Failure();
+  return Flush();
 }
 
 Result<void> CollectionSync::Event(EventType type, ObjectPtr object) {
@@ -279,9 +279,8 @@ Result<void> CollectionSync::Event(EventType type, ObjectPtr object) {
 
 Result<void> CollectionSync::Bookmark(std::string_view resource_version) {
   LARDER_RETURN_IF_ERROR(Failure());
-  LARDER_RETURN_IF_ERROR(fifo_.PutCursor(std::string(resource_version), stop_.get_token()));
-  CommitWaiting();
-  return {};
+  MakeRoom();
+  return fifo_.PutCursor(std::string(resource_version), stop_.get_token());
 }
 
 // A user's function: what it throws or refuses ends the stream, and nothing is
@@ -327,9 +326,12 @@ Result<void> CollectionSync::PutObject(DeltaType type, ObjectPtr object, bool in
 }
 
 Result<void> CollectionSync::Put(Delta delta, std::string_view resource_version) {
-  LARDER_RETURN_IF_ERROR(fifo_.Put(std::move(delta), resource_version, stop_.get_token()));
-  CommitWaiting();
-  return {};
+  MakeRoom();
+  return fifo_.Put(std::move(delta), resource_version, stop_.get_token());
+}
+
+void CollectionSync::MakeRoom() {
+  if (!options_.own_thread && fifo_.Full()) CommitWaiting();
 }
 
 void CollectionSync::CommitWaiting() {

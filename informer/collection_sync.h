@@ -55,8 +55,8 @@ struct CollectionSyncOptions {
   // quiet by then makes no call that could return the error.
   std::function<void(const Error&)> on_failure;
   Clock* clock = RealClock();
-  // False: whoever brings something commits it, before his call returns. For a simulation, where
-  // nothing may depend on which thread is faster.
+  // False: nobody commits but CommitWaiting(), and calls that would have to wait for it call it
+  // themselves. For a simulation, where nothing may depend on which thread is faster.
   bool own_thread = true;
 };
 
@@ -93,6 +93,8 @@ class CollectionSync final : public Target {
 
   // Returns when all that was given so far is committed, or why it is not.
   Result<void> Flush();
+  // Without a thread of its own: commits what waits. A failure is what the next call returns.
+  void CommitWaiting();
   // Changes that are not committed yet.
   size_t Waiting() const { return fifo_.Len(); }
   // Complete up to the cursor since Start (or a list since then)?
@@ -106,8 +108,8 @@ class CollectionSync final : public Target {
   void CommitLoop(const std::stop_token& stop);
   void CommitAndSettle(const DeltaFifo::Batch& batch);
   Result<void> Put(Delta delta, std::string_view resource_version);
-  // Without a thread: commits what waits.
-  void CommitWaiting();
+  // Without a thread nobody else would.
+  void MakeRoom();
   Result<void> CommitBatch(const DeltaFifo::Batch& batch);
   Result<void> StageDelta(Indexer::Writer& writer, const Delta& delta, CollectionSyncStats& done);
   Result<void> StageChange(Indexer::Writer& writer, const Indexer::Change& change,

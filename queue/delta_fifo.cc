@@ -66,7 +66,7 @@ Result<void> DeltaFifo::WaitForRoom(const std::stop_token& stop) {
     if (failed_) {
       return MakeError(ErrorCode::kUnavailable, "a commit failed; what came after it is dropped");
     }
-    if (open_.deltas.size() < options_.max_items && open_.bytes < options_.max_bytes) return {};
+    if (HasRoom()) return {};
     MakeDue();
     options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), stop);
   }
@@ -277,6 +277,11 @@ bool DeltaFifo::HasSynced() const {
 size_t DeltaFifo::Len() const {
   MutexLock lock(mutex_);
   return again_.deltas.size() + open_.deltas.size();
+}
+
+bool DeltaFifo::Full() const {
+  MutexLock lock(mutex_);
+  return !HasRoom();
 }
 
 uint64_t DeltaFifo::Merged() const {

@@ -140,6 +140,8 @@ class DeltaFifo {
   bool HasSynced() const;
   // Deltas that wait.
   size_t Len() const;
+  // Would the next Put have to wait for room?
+  bool Full() const;
   // Deltas that joined another one, since the start.
   uint64_t Merged() const;
   // No more Puts; Pop hands out what is left, then nullopt.
@@ -164,6 +166,9 @@ class DeltaFifo {
     bool Empty() const { return deltas.empty() && resource_version.empty() && !list_end; }
   };
 
+  bool HasRoom() const LARDER_REQUIRES(mutex_) {
+    return open_.deltas.size() < options_.max_items && open_.bytes < options_.max_bytes;
+  }
   Result<void> WaitForRoom(const std::stop_token& stop) LARDER_REQUIRES(mutex_);
   void Append(Delta delta) LARDER_REQUIRES(mutex_);
   // The consumer is to take the open segment now.

@@ -16,6 +16,7 @@
 
 #include "storage/directory.h"
 #include "storage/engine_catalog.h"
+#include "storage/log_order.h"
 #include "storage/manifest_guard.h"
 #include "storage/rocks_logger.h"
 
@@ -218,7 +219,9 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     families.emplace_back(std::string(kFamilyNames[i]),
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
   }
-  rocksdb::DBOptions db_options = MakeDbOptions(options, env, cache);
+  if (owner && !options.in_memory) database->log_order_env_ = MakeLogOrderEnv(env);
+  rocksdb::DBOptions db_options = MakeDbOptions(
+      options, database->log_order_env_ ? database->log_order_env_.get() : env, cache);
   if (committed_through) {
     database->replay_limit_ = std::make_unique<ReplayLimit>(*committed_through);
     db_options.wal_filter = database->replay_limit_.get();

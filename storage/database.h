@@ -1,8 +1,8 @@
 // RocksDB, opened the way larder needs it. Internal to storage/.
 //
-// Several column families with one log: flushes are atomic over all families and recovery stops at
-// the first damaged record, so that after a power loss the families agree on one prefix of the
-// commits.
+// Several column families with one log: flushes are atomic over all families, recovery stops at the
+// first damaged record, and a log is synced before the next one is begun, so that after a power
+// loss the families agree on one prefix of the commits.
 #pragma once
 
 #include <rocksdb/compaction_filter.h>
@@ -70,6 +70,7 @@ class Database {
   Mode mode_ = Mode::kOwner;
   rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
+  std::unique_ptr<rocksdb::Env> log_order_env_;
   std::unique_ptr<ReplayLimit> replay_limit_;  // RocksDB keeps a pointer to it
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end
   std::array<rocksdb::ColumnFamilyHandle*, kFamilyNames.size()> handles_{};

@@ -25,7 +25,10 @@ int main(int argc, char** argv) {
           std::map<std::string, Mutant>{{"lose-event", Mutant::kLoseEvent},
                                         {"lose-queue-item", Mutant::kLoseQueueItem},
                                         {"skip-sweep", Mutant::kSkipSweep},
-                                        {"early-cursor", Mutant::kEarlyCursor}}));
+                                        {"early-cursor", Mutant::kEarlyCursor},
+                                        {"drop-waiting", Mutant::kDropWaiting},
+                                        {"lose-retry", Mutant::kLoseRetry},
+                                        {"early-retry", Mutant::kEarlyRetry}}));
   app.add_flag("--twice", twice, "Run each seed again, and compare the traces");
   CLI11_PARSE(app, argc, argv);
   spdlog::set_level(spdlog::level::off);

@@ -4,16 +4,20 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <set>
 
+#include "base/wall_time.h"
 #include "indexer/indexer.h"
 #include "informer/collection_sync.h"
 #include "queue/work_queue.h"
 #include "reflector/reflector.h"
 #include "storage/maintenance.h"
 #include "storage/testing.h"
+#include "tests/simulation/journal.h"
 #include "tests/simulation/volatile_disk.h"
 #include "tests/simulation/world.h"
 
@@ -22,20 +26,13 @@ namespace {
 
 constexpr char kQueue[] = "work";
 constexpr int kLives = 4;
+// Few, so that a DeltaFifo which nobody empties is full now and then.
+constexpr size_t kBatch = 6;
+constexpr uint32_t kRetries = 4;
+// What the queue's rate limiter asks for after a first failure.
+constexpr int64_t kFirstRetryMs = 5;
 
 std::string KeyOf(const Object& object) { return object.key().ToString(); }
-
-// What the worker has seen of each key. On another disk: it survives everything.
-struct Seen {
-  std::string uid;               // the last one that was there
-  std::set<std::string> states;  // every uid and version
-  std::set<std::string> gone;    // the uids whose end was noticed
-};
-struct Journal {
-  std::map<std::string, Seen> keys;
-  // The store has just lost its newest commits: the worker may know of objects that it never had.
-  bool power_lost = false;
-};
 
 // One life of the process: from opening the store to the crash or the calm end.
 class Life final : private ChangeSink, private Target {
@@ -48,7 +45,8 @@ class Life final : private ChangeSink, private Target {
         path_(path),
         journal_(*journal),
         mutant_(mutant),
-        random_(seed) {}
+        random_(seed),
+        work_clock_(journal->now) {}
 
   // The first thing that went wrong; empty: nothing.
   const std::string& violation() const { return violation_; }
@@ -73,12 +71,14 @@ class Life final : private ChangeSink, private Target {
     auto queue = WorkQueue::Open({.name = kQueue,
                                   .store = store_.get(),
                                   .flush_interval = std::chrono::milliseconds(0),
-                                  .clock = &still_});
+                                  .max_retries = kRetries,
+                                  .clock = &work_clock_});
     if (!queue) return Fail("queue", queue.error());
     queue_ = *std::move(queue);
     CollectionSyncOptions sync_options;
     sync_options.clock = &still_;
     sync_options.own_thread = false;
+    sync_options.max_batch_objects = kBatch;
     ChangeSink* const sink = this;
     sync_ = std::make_unique<CollectionSync>(indexer_.get(), sink, sync_options);
     return true;
@@ -106,12 +106,18 @@ class Life final : private ChangeSink, private Target {
 
   // REQUIRES: not dead.
   void Settle() {
-    while (queue_->Len() > 0) Work();
+    if (auto flushed = sync_->Flush(); !flushed) Fail("commit", flushed.error());
+    while (!running_.empty()) Finish();
+    while (IsWorkLeft()) {
+      if (queue_->Len() == 0) work_clock_.Advance(std::chrono::seconds(1));
+      Work();
+    }
     if (auto flushed = queue_->Flush(); !flushed) Fail("flush", flushed.error());
   }
 
   void Close() {
     if (!last_) disk_.Die();
+    journal_.now = work_clock_.WallNow() + std::chrono::seconds(random_() % 60);
     disk_.LetGo();
     sync_.reset();
     queue_.reset();
@@ -135,6 +141,7 @@ class Life final : private ChangeSink, private Target {
       return;
     }
     const State stored = Stored();
+    for (const auto& [name, pod] : stored) world_.trace(PodJson(pod));
     if (cursor->state == SyncState::kSynced) {
       const uint64_t version = std::stoull(cursor->resource_version);
       ExpectThat(world_.WasEver(version, stored),
@@ -145,7 +152,7 @@ class Life final : private ChangeSink, private Target {
   }
   void CheckCaughtUp() {
     ExpectThat(Texts(Stored()) == Texts(world_.Now()), "a calm cluster was not caught up with");
-    ExpectThat(queue_->Len() == 0, "work is left");
+    ExpectThat(!IsWorkLeft(), "work is left");
   }
   State Stored() {
     State state;
@@ -173,7 +180,14 @@ class Life final : private ChangeSink, private Target {
   // A key whose stored state the worker has not seen must be pending.
   void CheckWork(const State& stored) {
     std::set<std::string> pending;
-    for (const auto& item : queue_->Items()) pending.insert(item.item);
+    const auto queued = queue_->Items();
+    for (const auto& item : queued) {
+      pending.insert(item.item);
+      world_.trace(fmt::format("{} {} {} {}", item.item, item.not_before_ms, item.failures,
+                               static_cast<int>(item.pending)));
+    }
+    const std::string wrong = journal_.Check(queued);
+    ExpectThat(wrong.empty(), wrong);
     for (const auto& [name, pod] : stored) {
       const std::string key = "x/" + name;
       ExpectThat(journal_.keys[key].states.count(StateOf(pod.uid, pod.version)) != 0 ||
@@ -197,27 +211,75 @@ class Life final : private ChangeSink, private Target {
     return false;
   }
 
-  // The worker: looks at the store, writes into its journal, acknowledges.
+  bool IsWorkLeft() const {
+    const auto items = queue_->Items();
+    return std::any_of(items.begin(), items.end(), [](const QueueItemInfo& item) {
+      return item.in_process || item.pending != PendingPhase::kDead;
+    });
+  }
+
+  // The worker: looks at the store, writes into its journal; acknowledges at once or later.
   void Work() {
-    const auto item = queue_->Get({}, std::chrono::nanoseconds(0));
+    const auto queued = queue_->Items();
+    const auto item = queue_->GetWithPriority({}, std::chrono::nanoseconds(0));
     if (!item) return;
-    const size_t slash = item->find('/');
-    const auto object = indexer_->GetByKey({item->substr(0, slash), item->substr(slash + 1)});
-    Seen& seen = journal_.keys[*item];
+    const std::string wrong = journal_.HandedOut(*item, queued, WallMs(work_clock_));
+    ExpectThat(wrong.empty(), wrong);
+    const std::string& key = item->item;
+    const size_t slash = key.find('/');
+    const auto object = indexer_->GetByKey({key.substr(0, slash), key.substr(slash + 1)});
+    Journal::Seen& seen = journal_.keys[key];
     if (object) {
       seen.uid = (*object)->uid();
       seen.states.insert(StateOf(seen.uid, (*object)->resource_version()));
     } else {
       seen.gone.insert(seen.uid);
     }
-    queue_->Done(*item);
+    running_.push_back(*item);
+    if (last_ || random_() % 4 != 0) Finish();
+  }
+  // Of the run that is under way longest: well, failed, or to be gone on with later.
+  void Finish() {
+    const WorkItem item = running_.front();
+    running_.pop_front();
+    const uint64_t how = last_ ? 0 : random_() % 10;
+    if (how < 6) {
+      queue_->Forget(item.item);
+    } else {
+      Postpone(item, /*failed=*/how < 9);
+    }
+    queue_->Done(item.item);
+  }
+  void Postpone(const WorkItem& item, bool failed) {
+    const auto items = queue_->Items();
+    // An event that came meanwhile asks for a run at once.
+    const bool again = std::any_of(items.begin(), items.end(), [&](const QueueItemInfo& info) {
+      return info.item == item.item && info.pending != PendingPhase::kIdle;
+    });
+    Journal::Later later;
+    later.failures = item.failures + (failed ? 1 : 0);
+    AddOptions options;
+    options.rate_limited = failed;
+    options.error = "it failed";
+    std::chrono::milliseconds delay(kFirstRetryMs << item.failures);
+    if (!failed) {
+      delay = std::chrono::milliseconds(1 + random_() % 60'000);
+      options.after = mutant_ == Mutant::kEarlyRetry ? std::chrono::milliseconds(0) : delay;
+      options.priority = later.priority = static_cast<int32_t>(random_() % 3);
+    }
+    later.not_before_ms = WallMs(work_clock_) + delay.count();
+    later.dead = failed && later.failures > kRetries;
+    if (!again) journal_.Ask(item.item, later);
+    if (mutant_ == Mutant::kLoseRetry && failed) return;
+    (void)queue_->AddWithOptions(item.item, options);
   }
 
   // ---- ChangeSink: the enqueuer
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change) override {
     if (mutant_ == Mutant::kLoseQueueItem && change.type == ChangeType::kDeleted) return {};
-    queue_->Stage(writer.transaction(), KeyOf(*change.current()), 0, &staged_);
-    return {};
+    const std::string key = KeyOf(*change.current());
+    journal_.Overtake(key);
+    return queue_->Stage(writer.transaction(), key, static_cast<int32_t>(random_() % 3), &staged_);
   }
   void Publish(bool committed) override {
     WorkQueue::Staged staged = std::exchange(staged_, {});
@@ -225,7 +287,7 @@ class Life final : private ChangeSink, private Target {
   }
   void Synced() override {}
 
-  // ---- Target: passes everything on, one by one, and is where the crash happens
+  // ---- Target: passes everything on, and is where the crash happens
   template <typename Call>
   auto Through(const Call& call) -> decltype(call()) {
     if (!world_is_calm() && random_() % 50 == 0) {
@@ -242,6 +304,8 @@ class Life final : private ChangeSink, private Target {
       return MakeError(ErrorCode::kCancelled, "dead");
     }
     auto outcome = call();
+    // The committer is as fast as the reflector, or is not.
+    if (random_() % 3 == 0) sync_->CommitWaiting();
     // RocksDB gets some of its background work done.
     while (random_() % 2 == 0 && disk_.RunOne()) {
     }
@@ -261,9 +325,11 @@ class Life final : private ChangeSink, private Target {
   }
   void Worker() {
     if (dead_) return;
+    if (random_() % 4 == 0) work_clock_.Advance(std::chrono::milliseconds(random_() % 20'000));
     if (random_() % 3 == 0) Work();
-    if (random_() % 6 == 0) (void)queue_->Flush();
-    if (random_() % 9 == 0) (void)store_->Sync();
+    if (!running_.empty() && random_() % 3 == 0) Finish();
+    if (random_() % 6 == 0 && queue_->Flush()) journal_.Written();
+    if (random_() % 9 == 0 && store_->Sync()) journal_.Synced();
   }
 
   Result<Position> Start() override { return sync_->Start(); }
@@ -296,6 +362,9 @@ class Life final : private ChangeSink, private Target {
     auto outcome = Through([&]() -> Result<void> {
       const std::string version(object->resource_version());
       if (mutant_ == Mutant::kEarlyCursor) LARDER_RETURN_IF_ERROR(SetCursor(version));
+      if (mutant_ == Mutant::kDropWaiting && random_() % 10 == 0) {
+        LARDER_RETURN_IF_ERROR(sync_->Start().map([](const Position&) {}));
+      }
       if (mutant_ == Mutant::kLoseEvent && random_() % 10 == 0) return sync_->Bookmark(version);
       return sync_->Event(type, object);
     });
@@ -338,13 +407,15 @@ class Life final : private ChangeSink, private Target {
   Journal& journal_;
   const Mutant mutant_;
   std::mt19937_64 random_;
-  FakeClock still_;  // for what has threads of its own: they wait to be woken, not for time
+  FakeClock work_clock_;  // the queue's, which has no thread
+  FakeClock still_;       // for what has threads of its own: they wait to be woken, not for time
   const FieldPath phase_ = *FieldPath::Parse("status.phase");
   std::stop_source stop_;
   uint64_t calls_left_ = 0;
   bool last_ = false;
   bool dead_ = false;
   std::string violation_;
+  std::deque<WorkItem> running_;
   WorkQueue::Staged staged_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<HotTier> hot_;
@@ -389,7 +460,7 @@ Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
     life.Close();
     const bool power = random() % 3 == 0;
     disk.Revive(power ? VolatileDisk::Loss::kPower : VolatileDisk::Loss::kProcess, random);
-    journal.power_lost = power;
+    journal.Crash(power);
     if (random() % 5 == 0) world.Rewind();
   }
   return verdict;

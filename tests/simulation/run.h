@@ -1,8 +1,10 @@
 // One seed: a controller's whole life on a simulated cluster, with crashes; and the verdict.
 //
 // Reflector, DeltaFifo, commits, indexes and queue are the real ones, in lock-step with the world,
-// on a clock that never waits and a disk that dies, in the middle of a flush, too. The same seed
-// gives the same trace: nothing that is told or stored depends on which thread is faster.
+// on a clock that never waits and a disk that dies, in the middle of a flush, too. What is heard
+// gathers in the DeltaFifo for a random while, so that a commit is of several changes, merged per
+// key. Workers fail, postpone and are cut off. The same seed gives the same trace: nothing that is
+// told or stored depends on which thread is faster.
 //
 // What is checked, after every crash and at the end:
 //  - a store that says it is complete has the cluster's state at its cursor, nothing older
@@ -10,6 +12,8 @@
 //  - everything that is stored verifies, indexes recomputed (atomic);
 //  - every key that ever changed was worked on, or is pending, in its newest stored state
 //  (reliable);
+//  - work that only the queue knows, retries and delays, is not lost, does not come early and keeps
+//  its failures (journal.h);
 //  - a calm world is caught up with (never stale for ever).
 #pragma once
 
@@ -19,7 +23,16 @@
 namespace larder::simulation {
 
 // A bug to switch on, for showing that the checks can fail.
-enum class Mutant { kNone, kLoseEvent, kLoseQueueItem, kSkipSweep, kEarlyCursor };
+enum class Mutant {
+  kNone,
+  kLoseEvent,
+  kLoseQueueItem,
+  kSkipSweep,
+  kEarlyCursor,
+  kDropWaiting,
+  kLoseRetry,
+  kEarlyRetry
+};
 
 struct Verdict {
   uint64_t trace = 0;     // hash of all that was said and done

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <vector>
 
 namespace larder::simulation {
 
@@ -14,8 +15,10 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   Files() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
   const char* Name() const override { return "VolatileDisk"; }
 
+  // Of a file: what is in it, and what of that a power loss leaves.
   struct Extent {
     uint64_t size = 0, synced = 0;
+    std::vector<uint64_t> writes;  // where each of those that are not synced ended
   };
   std::atomic<bool> dead{false};
   std::atomic<int64_t> operations_left{0};  // until it dies; 0: as many as you like
@@ -26,9 +29,21 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
     return !dead.load();
   }
 
-  void Set(const std::string& path, Extent extent) {
+  void Made(const std::string& path) {
     std::lock_guard lock(mutex_);
-    extents_[path] = extent;
+    extents_[path] = {};
+  }
+  void Wrote(const std::string& path, uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    Extent& extent = extents_[path];
+    extent.writes.push_back(extent.size += bytes);
+  }
+  void Synced(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    const auto it = extents_.find(path);
+    if (it == extents_.end()) return;
+    it->second.synced = it->second.size;
+    it->second.writes.clear();
   }
   std::map<std::string, Extent> Take() {
     std::lock_guard lock(mutex_);
@@ -38,6 +53,9 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
                            std::unique_ptr<rocksdb::FSWritableFile>* file,
                            IODebugContext* debug) override;
+  IOStatus ReopenWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                              std::unique_ptr<rocksdb::FSWritableFile>* file,
+                              IODebugContext* debug) override;
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* debug) override {
     if (!Step()) return IOStatus::OK();
@@ -62,7 +80,8 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, Extent> extents_;  // guarded by mutex_: files written in this life
+  // Guarded by mutex_: files that were written since the last power loss.
+  std::map<std::string, Extent> extents_;
 };
 
 namespace {
@@ -72,17 +91,12 @@ template <typename Files>
 class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   TrackedFile(std::string path, Files* files, std::unique_ptr<rocksdb::FSWritableFile> file)
-      : FSWritableFileOwnerWrapper(std::move(file)), path_(std::move(path)), files_(files) {
-    files_->Set(path_, extent_);
-  }
+      : FSWritableFileOwnerWrapper(std::move(file)), path_(std::move(path)), files_(files) {}
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   IODebugContext* debug) override {
     if (!files_->Step()) return IOStatus::OK();
     const IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
-    if (status.ok()) {
-      extent_.size += data.size();
-      files_->Set(path_, extent_);
-    }
+    if (status.ok()) files_->Wrote(path_, data.size());
     return status;
   }
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
@@ -100,14 +114,12 @@ class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
  private:
   IOStatus Synced() {
     if (!files_->Step()) return IOStatus::OK();
-    extent_.synced = extent_.size;
-    files_->Set(path_, extent_);
+    files_->Synced(path_);
     return IOStatus::OK();
   }
 
   const std::string path_;
   Files* const files_;
-  typename Files::Extent extent_;
 };
 
 }  // namespace
@@ -124,6 +136,19 @@ IOStatus VolatileDisk::Files::NewWritableFile(const std::string& path,
   if (!Step()) return FileSystemWrapper::NewWritableFile(path + ".unseen", options, file, debug);
   std::unique_ptr<rocksdb::FSWritableFile> made;
   const IOStatus status = FileSystemWrapper::NewWritableFile(path, options, &made, debug);
+  if (!status.ok()) return status;
+  Made(path);
+  *file = std::make_unique<TrackedFile<Files>>(path, this, std::move(made));
+  return status;
+}
+
+// For its sync: nobody writes to a file that was closed.
+IOStatus VolatileDisk::Files::ReopenWritableFile(const std::string& path,
+                                                 const rocksdb::FileOptions& options,
+                                                 std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                                 IODebugContext* debug) {
+  std::unique_ptr<rocksdb::FSWritableFile> made;
+  const IOStatus status = FileSystemWrapper::ReopenWritableFile(path, options, &made, debug);
   if (status.ok()) *file = std::make_unique<TrackedFile<Files>>(path, this, std::move(made));
   return status;
 }
@@ -139,12 +164,20 @@ void VolatileDisk::Die() { files_->dead.store(true); }
 void VolatileDisk::DieInstead(int64_t operation) { files_->operations_left.store(operation); }
 bool VolatileDisk::IsDead() const { return files_->dead.load(); }
 
+// Half of the files end where a write did: what is cut in the middle of a record is noticed by
+// whoever reads it, what ends behind one may not be.
 void VolatileDisk::Revive(Loss loss, std::mt19937_64& random) {
-  for (const auto& [path, extent] : files_->Take()) {
-    std::error_code error;
-    if (loss == Loss::kProcess || !std::filesystem::is_regular_file(path, error)) continue;
-    const uint64_t kept = extent.synced + random() % (extent.size - extent.synced + 1);
-    std::filesystem::resize_file(path, kept, error);
+  if (loss == Loss::kPower) {
+    for (const auto& [path, extent] : files_->Take()) {
+      std::error_code error;
+      if (!std::filesystem::is_regular_file(path, error)) continue;
+      uint64_t kept = extent.synced + random() % (extent.size - extent.synced + 1);
+      if (!extent.writes.empty() && random() % 2 == 0) {
+        const uint64_t whole = random() % (extent.writes.size() + 1);
+        kept = whole == 0 ? extent.synced : extent.writes[whole - 1];
+      }
+      std::filesystem::resize_file(path, kept, error);
+    }
   }
   files_->dead.store(false);
   files_->operations_left.store(0);
