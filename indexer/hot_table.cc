@@ -8,6 +8,23 @@
 #include <utility>
 
 namespace larder {
+namespace {
+
+// The entry last: who sees it sees what belongs to it.
+void Set(HotTable::Slot& slot, uint64_t hash, HotEntry* entry) {
+  slot.hash.store(hash, std::memory_order_relaxed);
+  slot.entry.store(entry, std::memory_order_release);
+}
+
+HotEntry* EntryIn(const HotTable::Slot& slot) { return slot.entry.load(std::memory_order_relaxed); }
+
+void Place(HotTable::Slots& slots, HotEntry* entry) {
+  size_t at = entry->hash & slots.mask;
+  while (EntryIn(slots.at[at]) != nullptr) at = (at + 1) & slots.mask;
+  Set(slots.at[at], entry->hash, entry);
+}
+
+}  // namespace
 
 HotName::HotName(CollectionId in, std::string_view of_ns, std::string_view of_name)
     : collection(in), ns(of_ns), name(of_name) {
@@ -15,9 +32,9 @@ HotName::HotName(CollectionId in, std::string_view of_ns, std::string_view of_na
                               XXH3_64bits_withSeed(ns.data(), ns.size(), collection));
 }
 
-HotEntry::HotEntry(const HotName& of, ObjectPtr held)
-    : hash(of.hash),
-      object(std::move(held)),
+HotEntry::HotEntry(const HotName& of, HotValue value)
+    : HotValue(std::move(value)),
+      hash(of.hash),
       collection(of.collection),
       ns_bytes(static_cast<uint32_t>(of.ns.size())),
       name_bytes(static_cast<uint32_t>(of.name.size())) {}
@@ -29,14 +46,24 @@ bool HotEntry::Is(const HotName& other) const {
          std::memcmp(text(), other.ns.data(), ns_bytes) == 0;
 }
 
-HotEntry* HotTable::Insert(const HotName& name, ObjectPtr object) {
-  if ((size_ + 1) * 2 > slots_.size()) Grow();
+void HotEntryDelete::operator()(HotEntry* entry) const {
+  entry->~HotEntry();
+  ::operator delete(entry);
+}
+
+HotTable::HotTable() : slots_(std::make_unique<Slots>(kMinSlots)) { current_ = slots_.get(); }
+
+HotTable::~HotTable() {
+  while (hand_ != nullptr) (void)Erase(hand_);
+}
+
+HotEntry* HotTable::Insert(const HotName& name, HotValue value) {
+  if ((size_ + 1) * 2 > slots_->at.size()) Grow();
   void* memory = ::operator new(sizeof(HotEntry) + name.ns.size() + name.name.size());
-  auto* entry = new (memory) HotEntry(name, std::move(object));
+  auto* entry = new (memory) HotEntry(name, std::move(value));
   char* text = static_cast<char*>(memory) + sizeof(HotEntry);
   std::memcpy(text, name.ns.data(), name.ns.size());
   std::memcpy(text + name.ns.size(), name.name.data(), name.name.size());
-  Place({name.hash, entry});
   ++size_;
   if (hand_ == nullptr) {
     hand_ = entry->previous = entry->next = entry;
@@ -45,44 +72,38 @@ HotEntry* HotTable::Insert(const HotName& name, ObjectPtr object) {
     entry->previous = hand_->previous;
     entry->previous->next = hand_->previous = entry;
   }
+  Place(*slots_, entry);
   return entry;
 }
 
-void HotTable::Erase(HotEntry* entry) {
-  size_t at = entry->hash & mask_;
-  while (slots_[at].entry != entry) at = (at + 1) & mask_;
+HotEntryPtr HotTable::Erase(HotEntry* entry) {
+  Slots& slots = *slots_;
+  size_t at = entry->hash & slots.mask;
+  while (EntryIn(slots.at[at]) != entry) at = (at + 1) & slots.mask;
   // What follows without a gap moves up, unless it stands where it belongs.
-  for (size_t next = (at + 1) & mask_; slots_[next].entry != nullptr; next = (next + 1) & mask_) {
-    const size_t wanted = slots_[next].hash & mask_;
-    if (((next - wanted) & mask_) < ((next - at) & mask_)) continue;
-    slots_[at] = slots_[next];
-    at = next;
+  for (size_t after = (at + 1) & slots.mask; EntryIn(slots.at[after]) != nullptr;
+       after = (after + 1) & slots.mask) {
+    HotEntry* const other = EntryIn(slots.at[after]);
+    const size_t wanted = other->hash & slots.mask;
+    if (((after - wanted) & slots.mask) < ((after - at) & slots.mask)) continue;
+    Set(slots.at[at], other->hash, other);
+    at = after;
   }
-  slots_[at] = {};
+  Set(slots.at[at], 0, nullptr);
   --size_;
   if (hand_ == entry) hand_ = size_ == 0 ? nullptr : entry->next;
   entry->previous->next = entry->next;
   entry->next->previous = entry->previous;
-  entry->~HotEntry();
-  ::operator delete(entry);
-}
-
-void HotTable::Clear() {
-  while (hand_ != nullptr) Erase(hand_);
-}
-
-void HotTable::Place(const Slot& slot) {
-  size_t at = slot.hash & mask_;
-  while (slots_[at].entry != nullptr) at = (at + 1) & mask_;
-  slots_[at] = slot;
+  return HotEntryPtr(entry);
 }
 
 void HotTable::Grow() {
-  const std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(slots_.size() * 2));
-  mask_ = slots_.size() - 1;
-  for (const Slot& slot : before) {
-    if (slot.entry != nullptr) Place(slot);
+  auto larger = std::make_unique<Slots>(slots_->at.size() * 2);
+  for (const Slot& slot : slots_->at) {
+    if (HotEntry* entry = EntryIn(slot)) Place(*larger, entry);
   }
+  current_.store(larger.get(), std::memory_order_release);
+  outgrown_ = std::exchange(slots_, std::move(larger));
 }
 
 }  // namespace larder

@@ -20,8 +20,18 @@ size_t ShardCount(const HotTierOptions& options) {
   return std::bit_floor(std::max<size_t>(count, 1));
 }
 
+// Of a shard's room, as much as may be evicted while readers keep it from being freed.
+constexpr size_t kEvictAheadShare = 8;
+
 size_t EntryBytes(size_t name_bytes, const Object& object) {
   return object.ByteSize() + name_bytes + kEntryOverhead;
+}
+
+// A line that many read is written only where that says something new.
+void NoteUse(HotEntry& entry) {
+  if (!entry.used.load(std::memory_order_relaxed)) {
+    entry.used.store(true, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace
@@ -46,9 +56,28 @@ ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t a
     ++shard.misses;
     return nullptr;
   }
-  entry->used = true;
+  NoteUse(*entry);
   ++shard.hits;
   return entry->object;
+}
+
+const Object* HotTier::Find(CollectionId collection, const ObjectKey& key) const {
+  const HotName name(collection, key.ns, key.name);
+  HotEntry* entry = ShardOf(name).entries.Find(name);
+  if (entry == nullptr) return nullptr;
+  if (options_.ttl.count() != 0 && options_.clock->Now() >= entry->expires) return nullptr;
+  NoteUse(*entry);
+  return entry->object.get();
+}
+
+void HotTier::EndRead(uint64_t reader, uint64_t hits) {
+  readers_.End(reader);
+  readers_hits_.fetch_add(hits, std::memory_order_relaxed);
+  if (kept_.load() == 0) return;
+  for (size_t i = 0; i < shard_count_; ++i) {
+    MutexLock lock(shards_[i].mutex);
+    FreeKept(shards_[i]);
+  }
 }
 
 HotTier::Ticket HotTier::BeginFill(CollectionId collection, const ObjectKey& key) const {
@@ -119,17 +148,42 @@ void HotTier::Insert(Shard& shard, const HotName& name, ObjectPtr object, uint64
   if (options_.ttl.count() != 0) DropExpired(shard);
   const size_t bytes = EntryBytes(name.ns.size() + name.name.size(), *object);
   if (bytes > options_.max_bytes / shard_count_) return;  // more than all the room there is
-  MakeRoom(shard, bytes);
-  HotEntry* entry = shard.entries.Insert(name, std::move(object));
-  entry->sequence = sequence;
-  entry->bytes = bytes;
-  if (options_.ttl.count() != 0) entry->expires = options_.clock->Now() + options_.ttl;
+  if (!MakeRoom(shard, bytes)) return;
+  HotValue value{.bytes = bytes, .object = std::move(object), .sequence = sequence};
+  if (options_.ttl.count() != 0) value.expires = options_.clock->Now() + options_.ttl;
+  shard.entries.Insert(name, std::move(value));
   shard.bytes += bytes;
+  if (auto outgrown = shard.entries.TakeOutgrown()) {
+    const size_t slot_bytes = outgrown->ByteSize();
+    Keep(shard, {0, nullptr, std::move(outgrown), slot_bytes});
+  }
 }
 
 void HotTier::Erase(Shard& shard, HotEntry* entry) {
-  shard.bytes -= entry->bytes;
-  shard.entries.Erase(entry);
+  const size_t bytes = entry->bytes;
+  shard.bytes -= bytes;
+  Keep(shard, {0, shard.entries.Erase(entry), nullptr, bytes});
+}
+
+// Frees it, where nobody can have found it.
+void HotTier::Keep(Shard& shard, Kept kept) {
+  kept.moment = readers_.Now();
+  if (kept.moment == 0) return;
+  shard.kept_bytes += kept.bytes;
+  shard.kept.push_back(std::move(kept));
+  kept_.fetch_add(1);
+  // They may have ended before they could see that something is kept.
+  FreeKept(shard);
+}
+
+void HotTier::FreeKept(Shard& shard) {
+  size_t over = 0;
+  while (over < shard.kept.size() && readers_.IsOver(shard.kept[over].moment)) {
+    shard.kept_bytes -= shard.kept[over++].bytes;
+  }
+  if (over == 0) return;
+  shard.kept.erase(shard.kept.begin(), shard.kept.begin() + static_cast<ptrdiff_t>(over));
+  kept_.fetch_sub(over);
 }
 
 // What nobody asks for would otherwise outlive its time: each insertion looks at the oldest two.
@@ -144,22 +198,29 @@ void HotTier::DropExpired(Shard& shard) {
 }
 
 bool HotTier::Full(const Shard& shard, size_t bytes, size_t objects) const {
-  return shard.bytes + bytes > options_.max_bytes / shard_count_ ||
+  return shard.bytes + shard.kept_bytes + bytes > options_.max_bytes / shard_count_ ||
          (options_.max_objects != 0 &&
           shard.entries.size() + objects > options_.max_objects / shard_count_);
 }
 
-// For one more: before it is here, so that it is not the one to go.
-void HotTier::MakeRoom(Shard& shard, size_t bytes) {
-  while (shard.entries.size() != 0 && Full(shard, bytes, 1)) {
+// For one more: before it is here, so that it is not the one to go. Where readers keep what is
+// evicted, the room is there only when they have ended: not for this one, but for those after it.
+bool HotTier::MakeRoom(Shard& shard, size_t bytes) {
+  const size_t most_kept = options_.max_bytes / shard_count_ / kEvictAheadShare;
+  size_t evicted = 0;
+  while (Full(shard, bytes, 1)) {
+    if (shard.entries.size() == 0) return false;
+    if (shard.kept_bytes > 0 && (evicted >= bytes || shard.kept_bytes >= most_kept)) return false;
     HotEntry* entry = shard.entries.hand();
-    if (std::exchange(entry->used, false)) {
+    if (entry->used.exchange(false, std::memory_order_relaxed)) {
       shard.entries.MoveHand();
       continue;
     }
+    evicted += entry->bytes;
     Erase(shard, entry);
     ++shard.evictions;
   }
+  return true;
 }
 
 HotTier::Stats HotTier::GetStats() const {
@@ -171,9 +232,12 @@ HotTier::Stats HotTier::GetStats() const {
     stats.misses += shard.misses;
     stats.evictions += shard.evictions;
     stats.expired += shard.expired;
-    stats.bytes += shard.bytes;
+    stats.bytes += shard.bytes + shard.kept_bytes;
+    stats.kept_bytes += shard.kept_bytes;
     stats.objects += shard.entries.size();
   }
+  stats.hits += readers_hits_.load(std::memory_order_relaxed);
+  stats.readers = readers_.size();
   return stats;
 }
 

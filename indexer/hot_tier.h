@@ -11,7 +11,10 @@
 //     beside it agree.
 //
 // Thread-safe, sharded; a hit holds its shard's lock for the look-up alone and moves nothing
-// (eviction is CLOCK, an approximation of LRU).
+// (eviction is CLOCK, an approximation of LRU). Between BeginRead and EndRead a hit takes neither a
+// lock nor a count (Find); what is replaced, evicted or dropped meanwhile is kept until then, and
+// counts as part of the budget: where it takes the room, nothing new is kept. So a reader that does
+// not end costs speed, not memory.
 #pragma once
 
 #include <atomic>
@@ -21,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "indexer/hot_readers.h"
 #include "indexer/hot_table.h"
 #include "schema/object.h"
 #include "storage/collection.h"
@@ -41,6 +45,13 @@ class HotTier {
   // The newest version, or null: not here, not "not there". With `at_most`, only a version no newer
   // than that commit.
   ObjectPtr Get(CollectionId collection, const ObjectKey& key, uint64_t at_most = UINT64_MAX);
+
+  // For reads without a lock. Every BeginRead needs its EndRead, with what it returned and the
+  // number of hits.
+  uint64_t BeginRead() { return readers_.Begin(); }
+  void EndRead(uint64_t reader, uint64_t hits);
+  // As Get; valid until EndRead. Null also where a change is under way nearby: Get knows better.
+  const Object* Find(CollectionId collection, const ObjectKey& key) const;
 
   // Reading what was not here: take a ticket, read the store, offer the object. It is kept unless a
   // commit touched the key's shard meanwhile, or is about to.
@@ -70,16 +81,28 @@ class HotTier {
   struct Stats {
     uint64_t hits = 0, misses = 0, evictions = 0, expired = 0;
     size_t bytes = 0, objects = 0;
+    size_t kept_bytes = 0;  // for readers: a part of the bytes
+    size_t readers = 0;
   };
   Stats GetStats() const;
 
  private:
+  // Out of sight, but not of reach of those who read since before.
+  struct Kept {
+    uint64_t moment = 0;  // of HotReaders
+    HotEntryPtr entry;
+    std::unique_ptr<HotTable::Slots> slots;
+    size_t bytes = 0;
+  };
+
   struct alignas(64) Shard {
     mutable Mutex mutex;
-    HotTable entries LARDER_GUARDED_BY(mutex);
+    HotTable entries;                                 // changed under the mutex; Find needs none
+    std::vector<Kept> kept LARDER_GUARDED_BY(mutex);  // by moment
+    size_t kept_bytes LARDER_GUARDED_BY(mutex) = 0;
     size_t commits LARDER_GUARDED_BY(mutex) = 0;  // under way, and touching this shard
     uint64_t epoch LARDER_GUARDED_BY(mutex) = 0;  // counts beginnings and ends of such commits
-    size_t bytes LARDER_GUARDED_BY(mutex) = 0;
+    size_t bytes LARDER_GUARDED_BY(mutex) = 0;    // of the entries
     uint64_t hits LARDER_GUARDED_BY(mutex) = 0;
     uint64_t misses LARDER_GUARDED_BY(mutex) = 0;
     uint64_t evictions LARDER_GUARDED_BY(mutex) = 0;
@@ -93,12 +116,18 @@ class HotTier {
       LARDER_REQUIRES(shard.mutex);
   void Erase(Shard& shard, HotEntry* entry) LARDER_REQUIRES(shard.mutex);
   void DropExpired(Shard& shard) LARDER_REQUIRES(shard.mutex);
-  void MakeRoom(Shard& shard, size_t bytes) LARDER_REQUIRES(shard.mutex);
+  // False: readers hold what would have to go.
+  bool MakeRoom(Shard& shard, size_t bytes) LARDER_REQUIRES(shard.mutex);
+  void Keep(Shard& shard, Kept kept) LARDER_REQUIRES(shard.mutex);
+  void FreeKept(Shard& shard) LARDER_REQUIRES(shard.mutex);
   // Is there too much, with this much more?
   bool Full(const Shard& shard, size_t bytes, size_t objects) const LARDER_REQUIRES(shard.mutex);
 
   const HotTierOptions options_;
   const size_t shard_count_;  // a power of two
+  HotReaders readers_;
+  std::atomic<uint64_t> readers_hits_{0};
+  std::atomic<size_t> kept_{0};  // in all shards: how many
   const std::unique_ptr<Shard[]> shards_;
   std::atomic<uint64_t> sequence_{0};
 };

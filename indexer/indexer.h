@@ -67,7 +67,7 @@ class Indexer {
   };
   View TakeView() const;
 
-  // Reading.
+  // Reading. Who gets many in one pass, and keeps none, is quicker with a Reader.
   Result<ObjectPtr> GetByKey(const ObjectKey& key) const;
   Result<ObjectPtr> GetByKey(const ObjectKey& key, const View& view) const;
   // Every object of `ns` (empty: all), in key order, one at a time: memory does not grow with the
@@ -194,6 +194,7 @@ class Indexer {
   std::unique_ptr<Writer> BeginWrite() { return std::unique_ptr<Writer>(new Writer(this)); }
 
  private:
+  friend class Reader;
   Indexer(Store* store, HotTier* hot, CollectionInfo collection);
   Result<void> AdoptStored(std::vector<IndexDefinition>& declared);
   Result<bool> UnusedForLong(const IndexRecord& record);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "indexer/indexer.h"
+#include "indexer/reader.h"
 #include "schema/selector.h"
 
 namespace larder {
@@ -41,6 +42,8 @@ class Lister {
   explicit Lister(const Indexer* indexer) : indexer_(indexer) {}
 
   Result<ObjectPtr> Get(const ObjectKey& key) const { return indexer_->GetByKey(key); }
+  // For many gets in one pass or one reconcile, of objects that are not kept beyond it.
+  Reader BeginRead() const { return Reader(indexer_); }
   Result<QueryPage> List(const Query& query) const;
   // One at a time, without holding the list; the visitor returns false to stop. Limit and token are
   // honoured.

@@ -30,13 +30,13 @@ TEST(HotTable, HoldsWhatAMapHolds) {
     ASSERT_EQ(found != nullptr, expected != model.end()) << "step " << step << ", seed " << kSeed;
     if (found == nullptr) {
       const ObjectPtr pod = Pod(text);
-      table.Insert(name, pod);
+      table.Insert(name, {.object = pod});
       model.emplace(std::pair(collection, text), pod);
     } else {
       ASSERT_EQ(found->object, expected->second);
       ASSERT_EQ(found->collection, collection);
       if (random() % 2 == 0) {
-        table.Erase(found);
+        (void)table.Erase(found);
         model.erase(expected);
       }
     }
@@ -46,7 +46,7 @@ TEST(HotTable, HoldsWhatAMapHolds) {
 
 TEST(HotTable, TellsNamespaceAndNameApart) {
   HotTable table;
-  table.Insert(HotName(1, "ab", "c"), Pod("c"));
+  table.Insert(HotName(1, "ab", "c"), {.object = Pod("c")});
   EXPECT_EQ(table.Find(HotName(1, "a", "bc")), nullptr);
   EXPECT_EQ(table.Find(HotName(2, "ab", "c")), nullptr);
   EXPECT_NE(table.Find(HotName(1, "ab", "c")), nullptr);
@@ -55,16 +55,18 @@ TEST(HotTable, TellsNamespaceAndNameApart) {
 TEST(HotTable, TheHandComesAroundAndComesToANewcomerLast) {
   HotTable table;
   EXPECT_EQ(table.hand(), nullptr);
-  for (const char* name : {"a", "b", "c"}) table.Insert(HotName(1, "", name), Pod(name));
+  for (const char* name : {"a", "b", "c"}) {
+    table.Insert(HotName(1, "", name), {.object = Pod(name)});
+  }
   table.MoveHand();  // on b
-  table.Insert(HotName(1, "", "d"), Pod("d"));
+  table.Insert(HotName(1, "", "d"), {.object = Pod("d")});
   std::string round;
   for (int i = 0; i < 4; ++i, table.MoveHand()) round += table.hand()->object->name();
   EXPECT_EQ(round, "bcad");
   // One that it stands on goes: it moves on.
-  table.Erase(table.hand());
+  (void)table.Erase(table.hand());
   EXPECT_EQ(table.hand()->object->name(), "c");
-  while (table.hand() != nullptr) table.Erase(table.hand());
+  while (table.hand() != nullptr) (void)table.Erase(table.hand());
   EXPECT_EQ(table.size(), 0u);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "tests/storage/support.h"
@@ -219,6 +221,131 @@ TEST(HotTier, DropsACollection) {
   EXPECT_EQ(VersionOf(hot.Get(kCollection + 1, kKey)), "7");
 }
 
+// Begins to read when it is made, and ends with the block.
+class Reading {
+ public:
+  explicit Reading(HotTier* hot) : hot_(*hot), reader_(hot->BeginRead()) {}
+  ~Reading() { hot_.EndRead(reader_, hits_); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  const Object* Find(const ObjectKey& key) {
+    const Object* object = hot_.Find(kCollection, key);
+    if (object != nullptr) ++hits_;
+    return object;
+  }
+
+ private:
+  HotTier& hot_;
+  const uint64_t reader_;
+  uint64_t hits_ = 0;
+};
+
+TEST(HotTier, WhatAReaderFoundStaysUntilItEnds) {
+  HotTier hot({});
+  std::weak_ptr<const Object> first;
+  {
+    ObjectPtr object = Version(1);
+    first = object;
+    Commit(hot, kKey, object);
+  }
+  {
+    Reading reading(&hot);
+    const Object* found = reading.Find(kKey);
+    ASSERT_NE(found, nullptr);
+    Commit(hot, kKey, Version(2));
+    EXPECT_EQ(found->resource_version(), "1") << "replaced, and still there";
+    EXPECT_EQ(reading.Find(kKey)->resource_version(), "2") << "a new look shows what is new";
+    hot.DropCollection(kCollection);
+    EXPECT_EQ(reading.Find(kKey), nullptr);
+    EXPECT_EQ(found->resource_version(), "1");
+    EXPECT_FALSE(first.expired());
+    EXPECT_EQ(hot.GetStats().readers, 1U);
+    EXPECT_GT(hot.GetStats().kept_bytes, 0U);
+  }
+  EXPECT_TRUE(first.expired());
+  const HotTier::Stats stats = hot.GetStats();
+  EXPECT_EQ(stats.kept_bytes, 0U);
+  EXPECT_EQ(stats.readers, 0U);
+  EXPECT_EQ(stats.hits, 2U);
+}
+
+TEST(HotTier, WhatIsKeptForAReaderWaitsForNoLaterOne) {
+  HotTier hot({});
+  Commit(hot, kKey, Version(1));
+  std::optional<Reading> early(&hot);
+  Commit(hot, kKey, Version(2));
+  std::optional<Reading> late(&hot);
+  const size_t kept = hot.GetStats().kept_bytes;
+  EXPECT_GT(kept, 0U);
+  early.reset();
+  EXPECT_EQ(hot.GetStats().kept_bytes, 0U);
+  Commit(hot, kKey, Version(3));
+  EXPECT_EQ(hot.GetStats().kept_bytes, kept);
+  late.reset();
+  EXPECT_EQ(hot.GetStats().kept_bytes, 0U);
+}
+
+TEST(HotTier, AReaderThatDoesNotEndTakesNoMoreThanTheBudget) {
+  constexpr size_t kBudget = size_t{1} << 20;
+  HotTier hot({.max_bytes = kBudget});
+  for (uint64_t i = 0; i < 500; ++i) Commit(hot, testing::PodKey(i), testing::Pod(i));
+  const size_t objects = hot.GetStats().objects;
+  {
+    Reading reading(&hot);
+    for (uint64_t i = 0; i < 2000; ++i) {
+      Commit(hot, testing::PodKey(i % 700), testing::Pod(i % 700));
+      ASSERT_LE(hot.GetStats().bytes, kBudget);
+    }
+    EXPECT_GT(hot.GetStats().kept_bytes, kBudget / 16);
+  }
+  EXPECT_EQ(hot.GetStats().kept_bytes, 0U);
+  for (uint64_t i = 0; i < 500; ++i) Commit(hot, testing::PodKey(i), testing::Pod(i));
+  EXPECT_NEAR(static_cast<double>(hot.GetStats().objects), static_cast<double>(objects), 10)
+      << "as before";
+}
+
+// A new object does not come in while readers keep what went for it; but it makes room for the
+// next, and does not empty the tier.
+TEST(HotTier, EvictsNoMoreForAReaderThanWithout) {
+  constexpr size_t kBudget = size_t{1} << 20;
+  HotTier hot({.max_bytes = kBudget});
+  for (uint64_t i = 0; i < 500; ++i) Commit(hot, testing::PodKey(i), testing::Pod(i));
+  const size_t objects = hot.GetStats().objects;
+  {
+    Reading reading(&hot);
+    Commit(hot, testing::PodKey(1000), testing::Pod(1000));
+    EXPECT_EQ(reading.Find(testing::PodKey(1000)), nullptr);
+    EXPECT_GE(hot.GetStats().objects, objects - 2);
+  }
+  Commit(hot, testing::PodKey(1001), testing::Pod(1001));
+  EXPECT_NE(hot.Get(kCollection, testing::PodKey(1001)), nullptr);
+}
+
+TEST(HotTier, AReaderFindsNothingPastItsTime) {
+  FakeClock clock;
+  HotTierOptions options;
+  options.ttl = std::chrono::seconds(10);
+  options.clock = &clock;
+  HotTier hot(options);
+  Commit(hot, kKey, Version(1));
+  Reading reading(&hot);
+  EXPECT_NE(reading.Find(kKey), nullptr);
+  clock.Advance(std::chrono::seconds(10));
+  EXPECT_EQ(reading.Find(kKey), nullptr);
+}
+
+TEST(HotTier, WhatAReaderUsesOutlivesWhatIsNot) {
+  HotTier hot({.max_objects = 50});
+  const auto key = [](uint64_t i) { return ObjectKey{"n", "o" + std::to_string(i)}; };
+  for (uint64_t i = 0; i < 50; ++i) Commit(hot, key(i), Version(i, key(i).name));
+  for (uint64_t i = 50; i < 500; ++i) {
+    for (uint64_t hot_one = 0; hot_one < 10; ++hot_one) {
+      EXPECT_NE(Reading(&hot).Find(key(hot_one)), nullptr) << i;
+    }
+    Commit(hot, key(i), Version(i, key(i).name));
+  }
+}
+
 // A "store" of one number per key, read and written under the tier's protocol by many threads: what
 // the tier serves is never older than what was committed before the read began.
 TEST(HotTier, NeverServesWhatWasReplacedBeforeTheReadBegan) {
@@ -254,6 +381,53 @@ TEST(HotTier, NeverServesWhatWasReplacedBeforeTheReadBegan) {
     committed[i].store(version);
   }
   stop.store(true);
+}
+
+// The same without a lock: what a reader found is also whole for as long as it reads, while entries
+// are replaced, evicted, and moved to larger tables.
+TEST(HotTier, WhatReadersFindIsNewEnoughAndStaysWhole) {
+  constexpr size_t kKeys = 300;
+  constexpr uint64_t kVersions = 20'000;
+  HotTier hot({.max_bytes = size_t{64} << 10});  // evicts all the time
+  std::vector<std::atomic<uint64_t>> committed(kKeys);
+  const auto key = [](size_t i) { return ObjectKey{"n", "k" + std::to_string(i)}; };
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> found{0};
+  std::vector<std::jthread> readers;
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&, r] {
+      std::mt19937_64 random(static_cast<uint64_t>(r));
+      while (!stop.load()) {
+        Reading reading(&hot);
+        std::vector<std::pair<const Object*, std::string>> seen;
+        for (int get = 0; get < 20; ++get) {
+          const size_t i = random() % kKeys;
+          const uint64_t before = committed[i].load();
+          const Object* object = reading.Find(key(i));
+          if (object == nullptr) continue;
+          ++found;
+          ASSERT_EQ(object->name(), key(i).name);
+          ASSERT_GE(std::stoull(std::string(object->resource_version())), before);
+          seen.emplace_back(object, object->json());
+        }
+        for (const auto& [object, json] : seen) ASSERT_EQ(object->json(), json);
+      }
+    });
+  }
+  std::mt19937_64 random(99);
+  for (uint64_t version = 1; version < kVersions; ++version) {
+    const size_t i = random() % kKeys;
+    const Changes changes = {{key(i), Version(version, key(i).name)}};
+    hot.BeginCommit(kCollection, changes);
+    hot.EndCommit(kCollection, changes, true);
+    committed[i].store(version);
+  }
+  stop.store(true);
+  readers.clear();
+  EXPECT_GT(found, 0U);
+  EXPECT_GT(hot.GetStats().evictions, 0U);
+  EXPECT_EQ(hot.GetStats().kept_bytes, 0U);
+  EXPECT_LE(hot.GetStats().bytes, size_t{64} << 10);
 }
 
 }  // namespace

@@ -173,6 +173,11 @@ void Reads(const SyncArguments& arguments) {
   const size_t hot = std::min<size_t>(1000, keys.size());
   nlohmann::ordered_json line = {{"peer", "larder"}};
   line["get_hot_ns"] = gets(hot, 200'000, by_key);
+  {
+    Reader reader = lister.BeginRead();
+    line["reader_get_hot_ns"] =
+        gets(hot, 200'000, [&](const ObjectKey& key) { return reader.Get(key); });
+  }
   line["get_any_ns"] = gets(keys.size(), 20'000, by_key);
   line["lister_get_hot_ns"] =
       gets(hot, 200'000, [&](const ObjectKey& key) { return lister.Get(key); });
