@@ -45,6 +45,14 @@ TEST(Crash, DiskErrorsBreakNoPromise) { ExpectNoViolation("--mode io --runs 60 -
 TEST(Crash, AProcessWhoseDiskFailsForAMomentComesToRest) {
   ExpectNoViolation("--mode io --fail-at-rest --runs 30 --seed 501");
 }
+// Every sixth append and sync of a short life fails, once or for good; ./dev crash --mode io
+// --sweep takes each one of all kinds.
+TEST(Crash, NoAppendOrSyncThatFailsBreaksAPromise) {
+  ExpectNoViolation("--mode io --sweep --operation append --operation sync --stride 6 --seed 1");
+}
+TEST(Crash, NoReadThatFailsBreaksAPromise) {
+  ExpectNoViolation("--mode io --sweep --operation read --stride 24 --seed 1");
+}
 TEST(Crash, AFullDiskBreaksNoPromise) { ExpectNoViolation("--mode full --runs 10 --seed 4"); }
 TEST(Crash, DamageIsAnErrorOrAnOlderPrefix) {
   ExpectNoViolation("--mode flip --runs 100 --seed 5");

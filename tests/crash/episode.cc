@@ -209,11 +209,12 @@ class Episode {
     // Where the bug is between two writes, so is the crash.
     static constexpr const char* kAcknowledgements[] = {"log:acknowledge", "log:acknowledged"};
     if (options_.mode == "kill" && Chance(60)) {
-      const std::string point = Chance(20)   ? OneOf(kAcknowledgements)
+      const std::string point = Chance(12)   ? "relist:fetch"
+                                : Chance(20) ? OneOf(kAcknowledgements)
                                 : Chance(50) ? "log:append"
                                              : OneOf(kPoints);
-      const bool acknowledges = point.starts_with("log:acknowledge");
-      return fmt::format("kill:{}:{}", point, 1 + Below(Chance(50) || acknowledges ? 20 : 200));
+      const bool rare = point.starts_with("log:acknowledge") || point == "relist:fetch";
+      return fmt::format("kill:{}:{}", point, 1 + Below(Chance(50) || rare ? 20 : 200));
     }
     return {};
   }
@@ -222,8 +223,8 @@ class Episode {
   std::vector<std::string> Crash() {
     const unsigned another = options_.mutant == "any-cluster" ? 50 : 10;
     if (options_.mode == "kill" && Chance(another)) AnotherCluster();
-    if (Chance(15)) simulator_->ExpireHistory("pods");
     const std::string plan = ChoosePlan();
+    if (Chance(15) || plan.starts_with("kill:relist")) simulator_->ExpireHistory("pods");
     crash_ = plan.empty() ? "by time" : plan;
     const auto start = std::chrono::steady_clock::now();
     const pid_t pid = Spawn(Command(plan), said_);

@@ -27,7 +27,8 @@
 
 namespace larder::crash {
 
-// "ACTION:FILE:OPERATION:N": what happens at the N-th such operation.
+// "ACTION:FILE:OPERATION:N": what happens at the N-th such operation. ("kill:relist:fetch:N" is for
+// the transport, fetch_witness.h, and nothing to the disk.)
 struct DiskPlan {
   enum class Action { kNone, kKill, kPowerLoss, kFailOnce, kFailForGood };
 

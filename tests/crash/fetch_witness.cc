@@ -1,5 +1,9 @@
 #include "tests/crash/fetch_witness.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -21,13 +25,18 @@ std::optional<std::string> PodOf(const Request& request) {
 
 class Witness final : public HttpTransport {
  public:
-  Witness(std::unique_ptr<HttpTransport> transport, Journal* journal, std::string cluster)
-      : transport_(std::move(transport)), journal_(journal), cluster_(std::move(cluster)) {}
+  Witness(std::unique_ptr<HttpTransport> transport, Journal* journal, std::string cluster,
+          uint64_t kill_at)
+      : transport_(std::move(transport)),
+        journal_(journal),
+        cluster_(std::move(cluster)),
+        kill_at_(kill_at) {}
 
   Result<Response> Do(const Request& request, const std::stop_token& stop) override {
     Result<Response> response = transport_->Do(request, stop);
     const std::optional<std::string> pod = PodOf(request);
     if (!pod) return response;
+    if (++fetches_ == kill_at_) ::kill(::getpid(), SIGKILL);
     if (response) {
       const auto object = Object::Parse(response->body);
       if (object) {
@@ -47,13 +56,16 @@ class Witness final : public HttpTransport {
   const std::unique_ptr<HttpTransport> transport_;
   Journal* const journal_;
   const std::string cluster_;
+  const uint64_t kill_at_;
+  std::atomic<uint64_t> fetches_{0};
 };
 
 }  // namespace
 
 std::unique_ptr<HttpTransport> WitnessFetches(std::unique_ptr<HttpTransport> transport,
-                                              Journal* journal, std::string cluster) {
-  return std::make_unique<Witness>(std::move(transport), journal, std::move(cluster));
+                                              Journal* journal, std::string cluster,
+                                              uint64_t kill_at) {
+  return std::make_unique<Witness>(std::move(transport), journal, std::move(cluster), kill_at);
 }
 
 }  // namespace larder::crash

@@ -4,6 +4,7 @@
 // than its cursor: with this the oracle knows which ones may be.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,7 +14,10 @@
 namespace larder::crash {
 
 // `journal` must outlive the transport.
+// The process is killed when the answer number `kill_at` is there, in the middle of its relist; 0:
+// it is not.
 std::unique_ptr<HttpTransport> WitnessFetches(std::unique_ptr<HttpTransport> transport,
-                                              Journal* journal, std::string cluster);
+                                              Journal* journal, std::string cluster,
+                                              uint64_t kill_at);
 
 }  // namespace larder::crash

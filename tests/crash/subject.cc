@@ -74,7 +74,9 @@ class Subject {
     if (Is("any-cluster")) transport_ = BelieveOldCluster(std::move(transport_), options_.store);
     LARDER_ASSIGN_OR_RETURN(cluster_, FetchClusterUid(*transport_, {}));
     journal_.Started(cluster_);
-    transport_ = WitnessFetches(std::move(transport_), &journal_, cluster_);
+    const auto plan = DiskPlan::Parse(options_.disk_plan);
+    transport_ = WitnessFetches(std::move(transport_), &journal_, cluster_,
+                                plan->file == "relist" ? plan->count : 0);
 
     WorkQueueOptions work;
     work.name = kQueueName;
@@ -177,8 +179,9 @@ class Subject {
         (void)queue_->AddRateLimited(*item, pod.error().message);
       } else {
         const bool there = pod && *pod != nullptr;
+        const uint64_t hash = there ? HashOf((*pod)->json()) : 0;
         journal_.Worked(cluster_, *item, there ? (*pod)->resource_version() : "0",
-                        there ? HashOf((*pod)->json()) : 0);
+                        Is("other-bytes") ? hash + 1 : hash);
         queue_->Forget(*item);
       }
       queue_->Done(*item);

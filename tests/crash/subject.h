@@ -16,9 +16,11 @@ inline constexpr const char* kIndexName = "node";
 
 // cursor-first: the cursor is committed before its objects. index-left: an index key stays behind.
 // queue-apart: a queue item is added outside the commit. done-first: Done before the work.
-// sweep-early: an unfinished relist is swept. any-cluster: resumes on another cluster.
+// sweep-early: an unfinished relist is swept. any-cluster: resumes on another cluster. other-bytes:
+// a worker sees an object that is not quite the server's.
 inline constexpr const char* kMutants[] = {"cursor-first", "index-left",  "queue-apart",
-                                           "done-first",   "sweep-early", "any-cluster"};
+                                           "done-first",   "sweep-early", "any-cluster",
+                                           "other-bytes"};
 
 struct SubjectOptions {
   std::string url{};
