@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
 #include "storage/testing.h"
@@ -201,6 +202,7 @@ int RunSubject(const SubjectOptions& options) {
     spdlog::set_level(spdlog::level::off);
   } else {
     spdlog::set_default_logger(spdlog::basic_logger_mt("subject", options.log));
+    UseLogFormat();
     spdlog::flush_on(spdlog::level::info);
   }
   Subject subject(options);
