@@ -73,8 +73,8 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
     table.cache_usage_options.options_overrides[role].charged =
         rocksdb::CacheEntryRoleOptions::Decision::kEnabled;
   }
-  // Keys in an index block are written as what differs from the one in front: a third of the
-  // memory.
+  // Keys in an index block are written as what differs from the one in front: less memory, for a
+  // few percent of a get.
   table.index_block_restart_interval = 16;
   rocksdb::ColumnFamilyOptions cf;
   cf.write_buffer_size = budget.memtables;

@@ -10,7 +10,6 @@
 
 #include "apiserver/simulator.h"
 #include "queue/work_queue.h"
-#include "tests/queue/damage.h"
 #include "tests/tools/sample_store.h"
 #include "tools/command.h"
 
@@ -340,21 +339,6 @@ TEST_F(CommandsTest, QueuesAreShownAndChanged) {
   EXPECT_EQ(Run({"queue", "requeue", "pods", "shop/db-0"}).exit_code, 0);
   EXPECT_EQ(RunJson({"queue", "ls"})[0]["ready"], 2);
   EXPECT_EQ(Run({"queue", "drain", "pods"}).exit_code, 2);
-  EXPECT_EQ(Run({"queue", "drain", "pods", "--all"}).exit_code, 0);
-  EXPECT_EQ(RunJson({"queue", "ls"}).size(), 0u);
-}
-
-TEST_F(CommandsTest, ADamagedRecordOfAQueueIsNamedAndHidesNoOther) {
-  testing::PutDamagedQueueRecord(Path(), "pods", "shop/cart-0", 9);
-  const Outcome show = Run({"queue", "show", "pods"});
-  EXPECT_EQ(show.exit_code, 1);
-  EXPECT_NE(show.out.find("web-0"), std::string::npos) << "it is behind the damaged one";
-  EXPECT_NE(show.out.find("shop/cart-0"), std::string::npos) << show.out;
-  const Outcome doctor = Run({"doctor"});
-  EXPECT_EQ(doctor.exit_code, 1) << doctor.err;
-  EXPECT_NE(doctor.out.find("pods has records that cannot be read"), std::string::npos)
-      << doctor.out;
-  EXPECT_NE(doctor.out.find("shop/cart-0"), std::string::npos) << doctor.out;
   EXPECT_EQ(Run({"queue", "drain", "pods", "--all"}).exit_code, 0);
   EXPECT_EQ(RunJson({"queue", "ls"}).size(), 0u);
 }
