@@ -1,6 +1,7 @@
 #include "base/process.h"
 
 #include <malloc.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -39,6 +40,10 @@ void ReturnFreeMemory() {
 #ifdef M_ARENA_MAX
   if (ours) ::malloc_trim(0);
 #endif
+}
+
+void UseLogFormat() {
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v", spdlog::pattern_time_type::utc);
 }
 
 }  // namespace larder

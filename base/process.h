@@ -19,4 +19,8 @@ void PrepareProcess();
 // process that was not prepared.
 void ReturnFreeMemory();
 
+// Log lines of all loggers begin with the time in RFC 3339, in UTC ("2026-11-17T09:30:00.123Z"), as
+// the API server's objects have it: two machines' logs can be put side by side.
+void UseLogFormat();
+
 }  // namespace larder

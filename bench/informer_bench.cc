@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -171,6 +172,27 @@ Figures BlockedPhase(const std::string& url, const std::string& path, const std:
   return figures;
 }
 
+size_t ThreadsNamed(std::string_view wanted) {
+  size_t count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name == wanted;
+  }
+  return count;
+}
+
+// What whole informers, with their store, take of a core while nothing happens, in percent.
+double IdlePercent() {
+  constexpr auto kSettle = std::chrono::seconds(3);  // watches are accepted, compactions end
+  constexpr auto kHold = std::chrono::seconds(10);
+  std::this_thread::sleep_for(kSettle);
+  const auto start = SteadyClock::now();
+  const double cpu = CpuSeconds();
+  std::this_thread::sleep_for(kHold);
+  return 100 * (CpuSeconds() - cpu) / SecondsSince(start);
+}
+
 // Many collections: the same pods under as many selectors.
 Figures ManyPhase(const std::string& url, const std::string& path, int informers) {
   const Parts parts(url, path, 128 * kMiB);
@@ -190,6 +212,8 @@ Figures ManyPhase(const std::string& url, const std::string& path, int informers
   }
   figures["peak"] = MemoryMiB("VmHWM:");
   figures["resident"] = MemoryMiB("VmRSS:");
+  figures["idle percent"] = IdlePercent();
+  figures["network threads"] = static_cast<double>(ThreadsNamed("larder-net"));
   factory.Shutdown();
   return figures;
 }
@@ -314,6 +338,8 @@ void ManyRows(bool quick, Rows* rows) {
   rows->push_back({what + ", peak memory of the process", first.at("peak"), "MiB", 128.0});
   rows->push_back({what + ", restart", again.at("seconds"), "s", {}});
   rows->push_back({what + ", peak memory of a restart", again.at("peak"), "MiB", 128.0});
+  rows->push_back({what + ", network threads", again.at("network threads"), "threads", 1.0});
+  rows->push_back({what + ", idle, of a core", again.at("idle percent"), "%", 1.0});
 }
 
 void RestartRows(bool quick, Rows* rows, std::string* note) {

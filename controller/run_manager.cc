@@ -77,7 +77,7 @@ int RunManager(int argc, const char* const* argv,
   }
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       config->program, std::make_shared<spdlog::sinks::stderr_color_sink_mt>()));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  UseLogFormat();
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   const Result<void> outcome = [&]() -> Result<void> {
     LARDER_ASSIGN_OR_RETURN(auto manager, Manager::Create({.config = *config}));

@@ -56,6 +56,7 @@ Result<void> Run(const std::string& directory, const std::stop_token& stop) {
 
 int main(int argc, char** argv) {
   PrepareProcess();
+  UseLogFormat();
   if (argc != 2) {
     std::fprintf(stderr, "usage: informer_and_queue STORE-DIRECTORY\n");
     return 2;

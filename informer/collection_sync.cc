@@ -7,6 +7,7 @@
 
 #include "base/process.h"
 #include "base/wall_time.h"
+#include "storage/maintenance.h"
 #include "storage/notes.h"
 
 namespace larder {
@@ -156,6 +157,11 @@ Result<Target::Position> CollectionSync::Start() {
   if (stored.Complete()) {
     position.resource_version = stored.resource_version;
     position.witness = stored.witness;
+    const int64_t age_ms = std::max<int64_t>(0, WallMs(*options_.clock) - stored.updated_ms);
+    spdlog::info("{}: resuming at version {}, which is {:.1f} s old, with about {} objects",
+                 indexer_->collection().spec.ToString(), stored.resource_version,
+                 static_cast<double>(age_ms) / 1000,
+                 EstimateObjects(*indexer_->store(), indexer_->collection().id));
   }
   if (stored.state == SyncState::kSynced) sink_->Synced();
   return position;
@@ -252,22 +258,30 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   return {};
 }
 
-// What is stored and was not in the list is gone.
+// What is stored and was not in the list is gone. In rounds, so that a list that became empty does
+// not hold the names of all that was in it.
 Result<void> CollectionSync::Sweep() {
-  const CollectionId collection = indexer_->collection().id;
+  constexpr size_t kPerRound = 4096;
   std::vector<ObjectKey> gone;
-  LARDER_RETURN_IF_ERROR(
-      indexer_->store()->ScanHeads(collection, {}, [&](const ObjectKey& key, const ObjectHead&) {
-        if (!seen_.Contains(key)) gone.push_back(key);
-        return true;
-      }));
-  for (ObjectKey& key : gone) {
-    Delta delta;
-    delta.type = DeltaType::kDeleted;
-    delta.key = std::move(key);
-    delta.final_state_unknown = true;
-    LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}));
-  }
+  ObjectKey after;
+  do {
+    gone.clear();
+    LARDER_RETURN_IF_ERROR(indexer_->store()->ScanHeads(
+        indexer_->collection().id, {},
+        [&](const ObjectKey& key, const ObjectHead&) {
+          if (!seen_.Contains(key)) gone.push_back(key);
+          return gone.size() < kPerRound;
+        },
+        nullptr, after));
+    if (!gone.empty()) after = gone.back();
+    for (const ObjectKey& key : gone) {
+      Delta delta;
+      delta.type = DeltaType::kDeleted;
+      delta.key = key;
+      delta.final_state_unknown = true;
+      LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}));
+    }
+  } while (gone.size() == kPerRound);
   return Flush();
 }
 

@@ -81,7 +81,7 @@ void RowMemory::StartEmpty() {
 }
 
 void RowMemory::Forget() {
-  slots_ = {};
+  std::vector<Slot>().swap(slots_);  // = {} would keep its memory
   size_ = 0;
   complete_ = false;
 }

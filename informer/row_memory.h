@@ -36,9 +36,10 @@ class RowMemory {
   void Set(const ObjectKey& key, Row row);
   // There is no row at all.
   void StartEmpty();
-  // Whatever it knew may be wrong by now.
+  // Whatever it knew may be wrong by now. Gives the memory back.
   void Forget();
   size_t size() const { return size_; }
+  size_t MemoryBytes() const { return slots_.capacity() * sizeof(Slot); }
 
   static constexpr size_t kMostSlots = size_t{1} << 15;
   static constexpr size_t kMostKeys = kMostSlots / 4 * 3;

@@ -12,21 +12,31 @@ namespace {
 // An owner looks for requests every second.
 constexpr std::chrono::seconds kPatience{10};
 
-// An item with a live copy beside the dead one is not dead: work was added for it since.
+// An item with a live copy beside the dead one is not dead: work was added for it since. One whose
+// record is damaged is not either: its queue will hand it out.
 Result<std::vector<StoredQueueItem>> FindDead(const Store& store, std::string_view queue) {
   std::vector<StoredQueueItem> dead;
   std::string live;
   bool any_live = false;
-  LARDER_RETURN_IF_ERROR(store.ScanQueue(queue, {}, [&](const StoredQueueItem& stored) {
-    if (!stored.record.dead) {
-      live = stored.item;
-      any_live = true;
-      while (!dead.empty() && dead.back().item == stored.item) dead.pop_back();
-    } else if (!any_live || live != stored.item) {
-      dead.push_back(stored);
-    }
-    return true;
-  }));
+  const auto alive = [&](const std::string& item) {
+    live = item;
+    any_live = true;
+    while (!dead.empty() && dead.back().item == item) dead.pop_back();
+  };
+  LARDER_RETURN_IF_ERROR(store.ScanQueue(
+      queue, {},
+      [&](const StoredQueueItem& stored) {
+        if (!stored.record.dead) {
+          alive(stored.item);
+        } else if (!any_live || live != stored.item) {
+          dead.push_back(stored);
+        }
+        return true;
+      },
+      [&](const DamagedQueueItem& damaged) {
+        if (damaged.item) alive(*damaged.item);
+        return true;
+      }));
   return dead;
 }
 

@@ -185,8 +185,9 @@ class WorkQueue {
   struct QueueStatus {
     bool loaded = true;
     size_t unwritten = 0;
-    // The last write or load, when it failed. A load that the disk failed is tried again; where
-    // stored bytes are damaged, what is stored behind them is not handed out.
+    // The last write or load, when it failed. A load that the disk failed is tried again. An item
+    // whose record is damaged is named and handed out at once; where a whole block of a table is,
+    // what is stored behind it is not handed out.
     std::optional<Error> error;
   };
   QueueStatus Status() const;

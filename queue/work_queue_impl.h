@@ -112,6 +112,7 @@ class WorkQueue::Impl {
   Result<void> Commit(const internal::QueueWrites& writes, Durability durability);
   // One chunk of what is stored. True: there is more.
   Result<bool> LoadChunk();
+  void NoteDamaged(const DamagedQueueItem& damaged);
   void LoadInto(const std::vector<internal::QueueState::Loaded>& chunk);
   void FinishLoading(std::optional<Error> error);
   void DelayLoading(const Error& error, bool first);
@@ -163,6 +164,9 @@ class WorkQueue::Impl {
   // The loader's, used by one thread.
   std::string load_after_;
   size_t load_limit_ = 256;
+  size_t load_count_ = 0;             // items that were stored
+  size_t load_damaged_ = 0;           // records that could not be read
+  std::optional<Error> load_damage_;  // what the first of them is
   Clock::Steady next_publish_{};
 
   std::jthread thread_;  // last: it uses everything above

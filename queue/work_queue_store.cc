@@ -131,8 +131,13 @@ Result<uint64_t> WorkQueue::Impl::NextEpoch() const {
     return epoch + 1;
   }
   // A queue that was never opened is empty, unless its items were brought here by a tool.
-  LARDER_RETURN_IF_ERROR(
-      options_.store->ScanQueue(options_.name, {}, [&epoch](const StoredQueueItem& item) {
+  LARDER_RETURN_IF_ERROR(options_.store->ScanQueue(
+      options_.name, {},
+      [&epoch](const StoredQueueItem& item) {
+        epoch = std::max(epoch, item.generation >> kGenerationBits);
+        return true;
+      },
+      [&epoch](const DamagedQueueItem& item) {
         epoch = std::max(epoch, item.generation >> kGenerationBits);
         return true;
       }));
@@ -304,27 +309,37 @@ Result<void> WorkQueue::Impl::Commit(const QueueWrites& writes, Durability durab
 
 Result<bool> WorkQueue::Impl::LoadChunk() {
   std::vector<QueueState::Loaded> chunk;
+  std::vector<DamagedQueueItem> damaged;
   bool more = false;
+  const auto load = [&](const StoredQueueItem& stored) {
+    // What this process wrote it knows.
+    if (stored.generation >= first_generation_) return true;
+    if (const auto fits = CheckSize(stored.item); !fits) {
+      // Written before Stage refused it. No worker could be given it.
+      spdlog::error("skipped: {}; it begins with {}", fits.error().message,
+                    stored.item.substr(0, kShownItemBytes));
+      return true;
+    }
+    if (!chunk.empty() && chunk.back().item == stored.item) {
+      MergeStored(stored, &chunk.back());
+      return true;
+    }
+    more = chunk.size() == load_limit_;
+    if (!more) chunk.push_back({stored.item, stored.record, stored.generation, {}});
+    return !more;
+  };
   const Result<void> read =
-      options_.store->ScanQueue(options_.name, load_after_, [&](const StoredQueueItem& stored) {
-        // What this process wrote it knows.
-        if (stored.generation >= first_generation_) return true;
-        if (const auto fits = CheckSize(stored.item); !fits) {
-          // Written before Stage refused it. No worker could be given it.
-          spdlog::error("skipped: {}; it begins with {}", fits.error().message,
-                        stored.item.substr(0, kShownItemBytes));
-          return true;
-        }
-        if (!chunk.empty() && chunk.back().item == stored.item) {
-          MergeStored(stored, &chunk.back());
-          return true;
-        }
-        more = chunk.size() == load_limit_;
-        if (!more) chunk.push_back({stored.item, stored.record, stored.generation, {}});
-        return !more;
+      options_.store->ScanQueue(options_.name, load_after_, load, [&](const DamagedQueueItem& row) {
+        // When and how often is not known, but what: it is handed out, at once.
+        QueueRecord record;
+        record.added_ms = WallMs(*options_.clock);
+        if (row.item && !load({*row.item, row.generation, std::move(record)})) return false;
+        damaged.push_back(row);
+        return true;
       });
   // What can be read later is read again as a whole: an item's other generations may be missing.
   if (!read && MayPass(read.error())) return tl::unexpected(read.error());
+  for (const DamagedQueueItem& row : damaged) NoteDamaged(row);
   if (!chunk.empty()) load_after_ = chunk.back().item;
   load_limit_ = kLoadChunk;
   // The disk has them by name, a worker should get them by age. For all but very long queues a
@@ -332,6 +347,7 @@ Result<bool> WorkQueue::Impl::LoadChunk() {
   std::sort(chunk.begin(), chunk.end(),
             [](const auto& a, const auto& b) { return a.generation < b.generation; });
   LoadInto(chunk);
+  load_count_ += chunk.size();
   if (!read) {
     return MakeError(read.error().code,
                      "queue {}: what is stored behind \"{}\" is not handed out: {}; larder verify "
@@ -339,6 +355,23 @@ Result<bool> WorkQueue::Impl::LoadChunk() {
                      options_.name, load_after_, read.error().message);
   }
   return more;
+}
+
+void WorkQueue::Impl::NoteDamaged(const DamagedQueueItem& damaged) {
+  const std::string what =
+      damaged.item ? fmt::format(
+                         "the record of \"{}\" is damaged; it is handed out at once, its failures, "
+                         "delay and priority are lost",
+                         damaged.item->substr(0, kShownItemBytes))
+                   : std::string("a record is damaged, and so is its key: that item is lost");
+  spdlog::error("queue {}: {}: {}", options_.name, what, damaged.error.message);
+  ++load_damaged_;
+  if (load_damage_) return;
+  load_damage_ = Error{damaged.error.code,
+                       fmt::format("queue {}: {} ({}); larder verify --repair takes it away",
+                                   options_.name, what, damaged.error.message),
+                       {},
+                       {}};
 }
 
 void WorkQueue::Impl::LoadInto(const std::vector<QueueState::Loaded>& chunk) {
@@ -357,6 +390,13 @@ void WorkQueue::Impl::LoadInto(const std::vector<QueueState::Loaded>& chunk) {
 }
 
 void WorkQueue::Impl::FinishLoading(std::optional<Error> error) {
+  if (!error && load_count_ > 0) {
+    spdlog::info("queue {}: resumed with {} items that were stored", options_.name, load_count_);
+  }
+  if (!error && load_damage_) {
+    error = load_damage_;
+    if (load_damaged_ > 1) error->message += fmt::format(", and {} more", load_damaged_ - 1);
+  }
   MutexLock lock(mutex_);
   loaded_ = true;
   load_error_ = std::move(error);

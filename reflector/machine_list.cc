@@ -99,8 +99,7 @@ ReflectorMachine::State ReflectorMachine::ListDone(const std::string& version) {
   promise_.reset();
   list_failures_ = too_large_ = 0;
   strategies_declined_ = 0;
-  recorder_.Synced();
-  recorder_.Healthy();
+  InSync();
   return State::kWatching;
 }
 

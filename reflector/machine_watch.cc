@@ -74,8 +74,16 @@ Clock::Steady ReflectorMachine::AcceptedAt() const {
 
 void ReflectorMachine::Accepted() {
   accepted_ = true;
+  InSync();
+}
+
+void ReflectorMachine::InSync() {
   recorder_.Synced();
   recorder_.Healthy();
+  if (!broken_since_) return;
+  spdlog::info("{}: in sync again at version {}, after {:.1f} s", options_.name, cursor_,
+               std::chrono::duration<double>(clock_->Now() - *broken_since_).count());
+  broken_since_.reset();
 }
 
 Result<ReflectorMachine::Heard> ReflectorMachine::TakeEvent(const WatchEvent& event) {

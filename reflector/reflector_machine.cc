@@ -225,6 +225,7 @@ ReflectorMachine::State ReflectorMachine::Fail(const Error& error, State next,
   }
   recorder_.Failed(error);
   recorder_.Restart(reason);
+  if (!broken_since_) broken_since_ = clock_->Now();
   if (options_.on_error) options_.on_error(error);
   spdlog::warn("{}: {}; again in {} ms ({})", options_.name, error.ToString(), wait.count(),
                larder::ToString(next));

@@ -93,6 +93,8 @@ class ReflectorMachine {
   Result<void> OpenWatch();
   Clock::Steady AcceptedAt() const;
   void Accepted();
+  // Says so, after a failure.
+  void InSync();
   Result<Heard> TakeEvent(const WatchEvent& event);
   Result<Heard> TakeBookmark(std::string_view json);
   Result<void> TakeObject(const WatchEvent& event);
@@ -145,6 +147,7 @@ class ReflectorMachine {
   bool check_skipped_logged_ = false;
   std::unique_ptr<WatchStream> stream_;
   bool accepted_ = false;  // the server serves stream_ from the version that was asked for
+  std::optional<Clock::Steady> broken_since_;  // the first failure since it was in sync
   State after_backoff_ = State::kStarting;
   Clock::Steady backoff_until_;
 

@@ -93,6 +93,9 @@ struct StatsOptions {
 };
 Result<StoreStats> GetStats(const Store& store, const StatsOptions& options = {});
 
+// About how many objects a collection has, without reading a row: from the tables' own figures.
+uint64_t EstimateObjects(const Store& store, CollectionId collection);
+
 // ---- compaction
 
 struct CompactOptions {

@@ -135,11 +135,11 @@ EngineState MeasuredStore::State() const {
   const auto database = impl.database();
   if (!database) return state;
   using Names = rocksdb::DB::Properties;
-  // Memtables are charged to our block cache; RocksDB as it comes has one for each family, and
-  // memtables beside them.
+  // Memtables and what the tables hold in memory are charged to our block cache; RocksDB as it
+  // comes has one for each family, and these beside them.
   const bool apart = impl.options.engine.rocksdb_defaults;
   for (size_t i = 0; i < kFamilyNames.size(); ++i) {
-    state.memory_bytes += Property(*database, i, Names::kEstimateTableReadersMem);
+    if (apart) state.memory_bytes += Property(*database, i, Names::kEstimateTableReadersMem);
     if (i == 0 || apart) state.memory_bytes += Property(*database, i, Names::kBlockCacheUsage);
     if (apart) state.memory_bytes += Property(*database, i, Names::kSizeAllMemTables);
   }

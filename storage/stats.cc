@@ -26,10 +26,8 @@ uint64_t IntProperty(const Database& database, Family family, const std::string&
 }
 
 // RocksDB's own estimate knows nothing of tables that were there when a reader opened the store.
-uint64_t EstimateRows(const Database& database, Family family) {
-  int64_t rows = static_cast<int64_t>(
-      IntProperty(database, family, rocksdb::DB::Properties::kNumEntriesActiveMemTable) +
-      IntProperty(database, family, rocksdb::DB::Properties::kNumEntriesImmMemTables));
+int64_t EstimateTableRows(const Database& database, Family family) {
+  int64_t rows = 0;
   rocksdb::TablePropertiesCollection tables;
   (void)database.get()->GetPropertiesOfAllTables(database.family(family), &tables);
   for (const auto& [name, table] : tables) {
@@ -37,7 +35,13 @@ uint64_t EstimateRows(const Database& database, Family family) {
     rows +=
         static_cast<int64_t>(table->num_entries) - 2 * static_cast<int64_t>(table->num_deletions);
   }
-  return static_cast<uint64_t>(std::max<int64_t>(rows, 0));
+  return std::max<int64_t>(rows, 0);
+}
+
+uint64_t EstimateRows(const Database& database, Family family) {
+  return static_cast<uint64_t>(EstimateTableRows(database, family)) +
+         IntProperty(database, family, rocksdb::DB::Properties::kNumEntriesActiveMemTable) +
+         IntProperty(database, family, rocksdb::DB::Properties::kNumEntriesImmMemTables);
 }
 
 FamilyStats StatsOf(const Database& database, Family family) {
@@ -121,6 +125,30 @@ void AddFiles(const Database& database, const Store::Impl& impl, StoreStats& sta
 }
 
 }  // namespace
+
+uint64_t EstimateObjects(const Store& store, CollectionId collection) {
+  const auto database = store.impl().database();
+  if (!database) return 0;
+  rocksdb::ColumnFamilyHandle* const family = database->family(Family::kObjects);
+  const std::string begin = keys::CollectionPrefix(collection);
+  const std::string end = keys::PrefixEnd(begin);
+  const rocksdb::Range range(begin, end);
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+  (*database)->GetApproximateMemTableStats(family, range, &rows, &bytes);
+  rocksdb::SizeApproximationOptions tables;
+  tables.include_memtables = false;
+  tables.include_files = true;
+  rocksdb::ColumnFamilyMetaData meta;
+  database->get()->GetColumnFamilyMetaData(family, &meta);
+  if (meta.size == 0 || !(*database)->GetApproximateSizes(tables, family, &range, 1, &bytes).ok()) {
+    return rows;
+  }
+  // Rows of one family are alike enough.
+  const double share = static_cast<double>(bytes) / static_cast<double>(meta.size);
+  const auto table_rows = static_cast<double>(EstimateTableRows(*database, Family::kObjects));
+  return rows + static_cast<uint64_t>(std::min(share, 1.0) * table_rows + 0.5);
+}
 
 Result<StoreStats> GetStats(const Store& store, const StatsOptions& options) {
   Store::Impl& impl = store.impl();

@@ -234,20 +234,7 @@ Result<void> Store::Commit(Transaction transaction, Durability durability) {
   return impl_->Commit(*transaction.rep_, durability);
 }
 
-void Store::StartFlush() {
-  const auto database = impl_->database();
-  if (!database || !impl_->writable()) return;
-  rocksdb::FlushOptions options;
-  options.wait = false;
-  options.allow_write_stall = true;
-  std::vector<rocksdb::ColumnFamilyHandle*> families;
-  for (size_t i = 0; i < kFamilyNames.size(); ++i) {
-    families.push_back(database->family(static_cast<Family>(i)));
-  }
-  const rocksdb::Status status = (*database)->Flush(options, families);
-  if (!status.ok())
-    spdlog::warn("flushing the store {}: {}", this->options().path, status.ToString());
-}
+void Store::StartFlush() { impl_->StartFlush(); }
 
 Result<void> Store::Sync() { return impl_->Sync(); }
 
@@ -309,6 +296,16 @@ auto GetRow(const Store::Impl& impl, Family family, const std::string& key,
   return result;
 }
 
+// What the rows of a scan begin with, and behind which it starts (empty: at the first).
+std::pair<std::string, std::string> ObjectRange(CollectionId collection, std::string_view ns,
+                                                const ObjectKey& after) {
+  std::string prefix =
+      ns.empty() ? keys::CollectionPrefix(collection) : keys::NamespacePrefix(collection, ns);
+  std::string start = after.name.empty() ? std::string() : keys::Object(collection, after);
+  if (start < prefix) start.clear();
+  return {std::move(prefix), std::move(start)};
+}
+
 }  // namespace
 
 Result<EncodedObject> Store::EncodeFrom(CollectionId collection, const Object& object,
@@ -357,10 +354,7 @@ Result<ObjectHead> Store::GetHead(CollectionId collection, const ObjectKey& key,
 
 Result<void> Store::Scan(CollectionId collection, std::string_view ns, const ObjectKey& after,
                          const ObjectVisitor& visit, const SnapshotPtr& snapshot) const {
-  const std::string prefix =
-      ns.empty() ? keys::CollectionPrefix(collection) : keys::NamespacePrefix(collection, ns);
-  std::string start = after.name.empty() ? std::string() : keys::Object(collection, after);
-  if (start < prefix) start.clear();
+  const auto [prefix, start] = ObjectRange(collection, ns, after);
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
       Family::kObjects, prefix, start,
@@ -378,12 +372,12 @@ Result<void> Store::Scan(CollectionId collection, std::string_view ns, const Obj
 }
 
 Result<void> Store::ScanHeads(CollectionId collection, std::string_view ns,
-                              const HeadVisitor& visit, const SnapshotPtr& snapshot) const {
-  const std::string prefix =
-      ns.empty() ? keys::CollectionPrefix(collection) : keys::NamespacePrefix(collection, ns);
+                              const HeadVisitor& visit, const SnapshotPtr& snapshot,
+                              const ObjectKey& after) const {
+  const auto [prefix, start] = ObjectRange(collection, ns, after);
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
-      Family::kObjects, prefix, {},
+      Family::kObjects, prefix, start,
       [&](std::string_view row, std::string_view value) {
         auto key = keys::ParseObject(row);
         auto head = DecodeHead(row, value, nullptr);

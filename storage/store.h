@@ -96,6 +96,13 @@ struct StoredQueueItem {
   QueueRecord record;
 };
 
+// A row of a queue whose record cannot be read.
+struct DamagedQueueItem {
+  std::optional<std::string> item;  // from the row's key; nullopt: that cannot be read either
+  uint64_t generation = 0;
+  Error error;
+};
+
 class Store;
 
 // Writes that happen together or not at all. Not thread-safe; cheap to make.
@@ -205,7 +212,7 @@ class Store {
                     const ObjectVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
   using HeadVisitor = std::function<bool(const ObjectKey&, const ObjectHead&)>;
   Result<void> ScanHeads(CollectionId collection, std::string_view ns, const HeadVisitor& visit,
-                         const SnapshotPtr& snapshot = nullptr) const;
+                         const SnapshotPtr& snapshot = nullptr, const ObjectKey& after = {}) const;
   using IndexVisitor = std::function<bool(const IndexEntry&)>;
   // Entries with exactly `value`, or all entries of the index where `value` is nullopt, in order of
   // value and key. With a value, `range` narrows them down.
@@ -222,10 +229,13 @@ class Store {
   Result<void> DropIndex(CollectionId collection, IndexId index);
 
   // Work. ScanQueue visits in order of item, then generation, starting behind `after` (empty: the
-  // start).
+  // start). A row that cannot be read is shown to `damaged`, and the scan goes on; where that is
+  // null it ends there, with kCorruption. Either way the damage shows in Health(). A whole block
+  // that cannot be read ends the scan.
   using QueueVisitor = std::function<bool(const StoredQueueItem&)>;
-  Result<void> ScanQueue(std::string_view queue, std::string_view after,
-                         const QueueVisitor& visit) const;
+  using DamagedQueueVisitor = std::function<bool(const DamagedQueueItem&)>;
+  Result<void> ScanQueue(std::string_view queue, std::string_view after, const QueueVisitor& visit,
+                         const DamagedQueueVisitor& damaged = nullptr) const;
   Result<std::vector<std::string>> Queues() const;
 
   // Changes that wait for a handler, in key order, starting behind `after` (empty name: the start).

@@ -61,6 +61,7 @@ class Store::Impl final : public RowPolicy {
   void StartThreads(std::function<void()> collect_garbage);
   Result<void> Commit(Transaction::Rep& rep, Durability durability);
   Result<void> Sync();
+  void StartFlush();
   // Reads dictionaries and collections again, where another process writes.
   Result<void> Reload();
 
@@ -194,6 +195,7 @@ class Store::Impl final : public RowPolicy {
   RecompressFactory recompress_;
   std::shared_ptr<Database> database_ LARDER_GUARDED_BY(open_mutex_);
   std::atomic<bool> unsynced_{false};
+  std::atomic<bool> flush_due_{false};  // StartFlush was asked for, and could not be begun yet
   std::atomic<bool> over_budget_{false};
   std::atomic<uint64_t> reopened_{0};
   std::atomic<bool> failed_{false};

@@ -180,6 +180,25 @@ void Store::Impl::StopCompactions(Database& database) const {
   }
 }
 
+void Store::Impl::StartFlush() {
+  const auto db = database();
+  if (!db || !writable()) return;
+  rocksdb::FlushOptions flush;
+  flush.wait = false;
+  flush.allow_write_stall = true;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  for (size_t i = 0; i < kFamilyNames.size(); ++i) {
+    families.push_back(db->family(static_cast<Family>(i)));
+  }
+  const rocksdb::Status status = (*db)->Flush(flush, families);
+  // While writes wait for the tables of an earlier flush RocksDB takes no other one. That is no
+  // failure: the syncer asks again.
+  flush_due_.store(status.IsTryAgain());
+  if (!status.ok() && !status.IsTryAgain()) {
+    spdlog::warn("flushing the store {}: {}", options.path, status.ToString());
+  }
+}
+
 void Store::Impl::SyncLoop(const std::stop_token& stop) {
   std::weak_ptr<Database> without_compactions;
   while (!stop.stop_requested()) {
@@ -191,6 +210,7 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
     RememberBackgroundFailure();
     if (failed_.load()) (void)Recover();
     if (unsynced_.load() && !failed_.load()) (void)Sync();
+    if (flush_due_.load() && !failed_.load()) StartFlush();
     mailbox_.Poll(*this);
     if (const auto db = database(); db && damage_->met() && db != without_compactions.lock()) {
       without_compactions = db;

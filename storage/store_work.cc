@@ -7,7 +7,7 @@
 namespace larder {
 
 Result<void> Store::ScanQueue(std::string_view queue, std::string_view after,
-                              const QueueVisitor& visit) const {
+                              const QueueVisitor& visit, const DamagedQueueVisitor& damaged) const {
   const std::string prefix = keys::QueuePrefix(queue);
   // Behind every generation of `after`: '0' follows '/'.
   std::string start;
@@ -19,8 +19,17 @@ Result<void> Store::ScanQueue(std::string_view queue, std::string_view after,
         auto key = keys::ParseQueueItem(row);
         auto record = records::DecodeQueue(value);
         if (!key || !record) {
-          outcome = tl::unexpected(!key ? key.error() : record.error());
-          return false;
+          Error error = impl_->WithFiles(!key ? key.error() : record.error(), Family::kQueues, row);
+          if (!damaged) {
+            outcome = tl::unexpected(std::move(error));
+            return false;
+          }
+          DamagedQueueItem broken{{}, 0, impl_->Noted(std::move(error))};
+          if (key) {
+            broken.item = std::move(key->item);
+            broken.generation = key->generation;
+          }
+          return damaged(broken);
         }
         return visit({std::move(key->item), key->generation, *std::move(record)});
       },

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   using namespace larder::tools;
   larder::KeepFilesPrivate();
   spdlog::set_default_logger(spdlog::stderr_color_mt("larder"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  larder::UseLogFormat();
 
   Context context;
   context.stop = HandleSignals();

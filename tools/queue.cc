@@ -73,7 +73,8 @@ Result<int> Show(const QueueArguments& arguments) {
     return arguments.items.empty() || std::find(arguments.items.begin(), arguments.items.end(),
                                                 item.item) != arguments.items.end();
   };
-  LARDER_RETURN_IF_ERROR(store->ScanQueue(arguments.queue, {}, [&](const StoredQueueItem& item) {
+  const auto more = [&] { return ++shown != arguments.limit || arguments.limit == 0; };
+  const auto show = [&](const StoredQueueItem& item) {
     if (!wanted(item)) return true;
     const QueueRecord& record = item.record;
     if (arguments.json) {
@@ -91,15 +92,28 @@ Result<int> Show(const QueueArguments& arguments) {
                  std::to_string(record.failures), AgeOf(record.added_ms / 1000, NowSeconds()),
                  record.last_error});
     }
-    return ++shown != arguments.limit || arguments.limit == 0;
-  }));
+    return more();
+  };
+  bool damaged = false;
+  const auto show_damaged = [&](const DamagedQueueItem& row) {
+    damaged = true;
+    if (arguments.json) {
+      list.push_back({{"item", row.item ? Json(*row.item) : Json()},
+                      {"state", "damaged"},
+                      {"lastError", row.error.message}});
+    } else {
+      table.Add({row.item.value_or("?"), "damaged", "-", "-", "-", row.error.message});
+    }
+    return more();
+  };
+  LARDER_RETURN_IF_ERROR(store->ScanQueue(arguments.queue, {}, show, show_damaged));
   if (arguments.json) {
     // An item may have any bytes.
     Stdout().Write(list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } else {
     table.Flush(Stdout());
   }
-  return shown == 0 && !arguments.items.empty() ? kBadResult : kOk;
+  return damaged || (shown == 0 && !arguments.items.empty()) ? kBadResult : kOk;
 }
 
 Result<size_t> ChangeInStore(Store& store, const QueueArguments& arguments,
@@ -158,10 +172,16 @@ Result<int> Drain(const QueueArguments& arguments) {
   for (;;) {
     Transaction transaction = store->Begin();
     size_t batch = 0;
-    LARDER_RETURN_IF_ERROR(store->ScanQueue(arguments.queue, {}, [&](const StoredQueueItem& item) {
-      transaction.DeleteQueueItem(arguments.queue, item.item, item.generation);
+    const auto remove = [&](const std::string& item, uint64_t generation) {
+      transaction.DeleteQueueItem(arguments.queue, item, generation);
       return ++batch < kBatch;
-    }));
+    };
+    LARDER_RETURN_IF_ERROR(store->ScanQueue(
+        arguments.queue, {},
+        [&](const StoredQueueItem& item) { return remove(item.item, item.generation); },
+        [&](const DamagedQueueItem& row) {
+          return !row.item || remove(*row.item, row.generation);
+        }));
     if (batch == 0) break;
     drained += batch;
     LARDER_RETURN_IF_ERROR(store->Commit(std::move(transaction), Durability::kSync));

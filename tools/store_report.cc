@@ -69,11 +69,20 @@ Result<std::vector<QueueSummary>> SummariseQueues(const Store& store) {
     QueueSummary queue;
     queue.name = name;
     std::optional<StoredQueueItem> last;
-    LARDER_RETURN_IF_ERROR(store.ScanQueue(name, {}, [&](const StoredQueueItem& item) {
-      if (last && last->item != item.item) Count(*last, now_ms, queue);
-      last = item;
-      return true;
-    }));
+    LARDER_RETURN_IF_ERROR(store.ScanQueue(
+        name, {},
+        [&](const StoredQueueItem& item) {
+          if (last && last->item != item.item) Count(*last, now_ms, queue);
+          last = item;
+          return true;
+        },
+        [&](const DamagedQueueItem& row) {
+          if (++queue.damaged == 1) {
+            queue.first_damaged =
+                fmt::format("{}: {}", row.item.value_or("an unknown item"), row.error.message);
+          }
+          return true;
+        }));
     if (last) Count(*last, now_ms, queue);
     out.push_back(std::move(queue));
   }
@@ -104,6 +113,7 @@ Json StatsToJson(const StoreStats& stats, const std::vector<QueueSummary>& queue
                              {"delayed", queue.delayed},
                              {"dead", queue.dead},
                              {"failing", queue.failing},
+                             {"damaged", queue.damaged},
                              {"oldest", TimeToJson(queue.oldest_ms)}});
   }
   out["memory"] = {{"limit", stats.memory.limit},

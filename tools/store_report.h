@@ -19,6 +19,9 @@ struct QueueSummary {
   uint64_t dead = 0;
   uint64_t failing = 0;   // not dead, but failed before
   int64_t oldest_ms = 0;  // when the one that waits longest was added; 0: none waits
+  // Rows that cannot be read, and the first of them: "shop/cart-1: ...".
+  uint64_t damaged = 0;
+  std::string first_damaged{};
 };
 // Every queue of the store. An item that is stored twice counts once, by its last copy.
 Result<std::vector<QueueSummary>> SummariseQueues(const Store& store);

@@ -2,13 +2,18 @@
 #include "base/process.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -34,6 +39,28 @@ TEST(ProcessTest, FilesAreForTheirOwnerOnlyWhateverTheCallersHabits) {
   EXPECT_EXIT(mode_after([] {}), ::testing::ExitedWithCode(1), "") << "the test can tell";
   EXPECT_EXIT(mode_after(KeepFilesPrivate), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(mode_after(PrepareProcess), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(ProcessTest, LogLinesBeginWithTheTimeInUtcWhereverTheMachineIs) {
+  ::setenv("TZ", "UTC-9", 1);  // nine hours ahead
+  ::tzset();
+  std::ostringstream text;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+  UseLogFormat();
+  const std::time_t start = std::time(nullptr);
+  spdlog::info("hello");
+  spdlog::set_default_logger(before);
+  ::unsetenv("TZ");
+  ::tzset();
+  std::tm parts{};
+  const std::string line = text.str();
+  const char* const end = ::strptime(line.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  ASSERT_NE(end, nullptr) << line;
+  EXPECT_LE(::timegm(&parts) - start, 60) << line;
+  EXPECT_GE(::timegm(&parts) - start, 0) << line;
+  EXPECT_TRUE(std::regex_match(end, std::regex("\\.[0-9]{3}Z info hello\n"))) << line;
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
 #include "storage/testing.h"
@@ -282,6 +283,7 @@ int RunSubject(const SubjectOptions& options) {
     spdlog::set_level(spdlog::level::off);
   } else {
     spdlog::set_default_logger(spdlog::basic_logger_mt("subject", options.log));
+    UseLogFormat();
     spdlog::flush_on(spdlog::level::info);
   }
   const auto plan = DiskPlan::Parse(options.disk_plan);

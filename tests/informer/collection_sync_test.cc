@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "storage/maintenance.h"
 #include "tests/storage/support.h"
 
 namespace larder {
@@ -176,6 +177,30 @@ TEST_F(CollectionSyncTest, AnOldEventBehindANewOneTakesNothingBackEither) {
 }
 
 // A watch that falls silent makes no call that could return the error.
+// More than one round of the sweep.
+TEST_F(CollectionSyncTest, AListThatLostThousandsSweepsThemAllAndNothingElse) {
+  constexpr uint64_t kPods = 10'000;
+  const auto pod = [](uint64_t i) {
+    return testing::SmallObject("x", fmt::format("pod-{}", i), i + 1);
+  };
+  const auto store = Must(Store::Open({.path = dir_.path()}));
+  HotTier hot{HotTierOptions()};
+  const auto indexer = Must(Indexer::Open(store.get(), &hot, testing::SpecOf("pods"), {}));
+  CollectionSync sync(indexer.get(), &nobody_, CollectionSyncOptions());
+  Must(sync.Start());
+  Must(sync.BeginList("first"));
+  for (uint64_t i = 0; i < kPods; ++i) Must(sync.ListItem(pod(i)));
+  Must(sync.EndList("20000"));
+  EXPECT_NEAR(static_cast<double>(EstimateObjects(*store, indexer->collection().id)), kPods,
+              kPods / 10);
+  Must(sync.BeginList("gone"));
+  for (uint64_t i = 0; i < kPods; i += 100) Must(sync.ListItem(pod(i)));
+  Must(sync.EndList("20001"));
+  EXPECT_EQ(Must(indexer->Count()), kPods / 100);
+  EXPECT_EQ(sync.Stats().deleted, kPods - kPods / 100);
+  for (uint64_t i = 0; i < kPods; i += 100) EXPECT_TRUE(indexer->GetByKey(pod(i)->key()));
+}
+
 TEST_F(CollectionSyncTest, TellsOfAFailedCommitWithoutBeingAsked) {
   const auto store = Must(Store::Open({.path = dir_.path()}));
   HotTier hot{HotTierOptions()};

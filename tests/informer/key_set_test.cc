@@ -41,5 +41,19 @@ TEST(KeySetTest, CanBeUsedAgainOnceCleared) {
   EXPECT_TRUE(set.Insert({"a", "b"}));
 }
 
+TEST(KeySetTest, TakesTwelveBytesAKeyAndGivesThemBackWhenCleared) {
+  KeySet set;
+  for (size_t i = 1; i <= 200'000; ++i) {
+    set.Insert({"shop", "a-cart-with-quite-a-long-name-" + std::to_string(i)});
+    // Below that the tables' first slots count.
+    if (i % 997 == 0 && i > 10'000) {
+      ASSERT_LE(set.MemoryBytes(), i * 12) << i;
+    }
+  }
+  EXPECT_GT(set.MemoryBytes(), 200'000 * sizeof(uint64_t));
+  set.Clear();
+  EXPECT_EQ(set.MemoryBytes(), 0u);
+}
+
 }  // namespace
 }  // namespace larder

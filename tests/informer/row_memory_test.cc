@@ -66,6 +66,7 @@ TEST(RowMemoryTest, OfMoreKeysThanItHoldsItOnlyKnowsLess) {
   EXPECT_EQ(rows.Find(Key(0)), Row::kUnheard) << "what it has it still follows";
   rows.StartEmpty();
   EXPECT_EQ(rows.Find(Key(0)), Row::kNone);
+  EXPECT_EQ(rows.MemoryBytes(), 0U) << "what is forgotten takes no memory";
 }
 
 }  // namespace

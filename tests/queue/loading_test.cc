@@ -76,7 +76,7 @@ TEST_F(LoadingQueueTest, ADiskThatFailsForAMomentIsReadAgain) {
   EXPECT_THAT(GetAll(), ::testing::ElementsAre("a", "b", "c"));
 }
 
-TEST_F(LoadingQueueTest, ADamagedRecordIsNamedAndHidesNothingInFrontOfIt) {
+TEST_F(LoadingQueueTest, ADamagedRecordIsNamedHidesNoOtherAndItsItemIsDoneOnceMore) {
   Put({"a", "b", "d"});
   store_.reset();
   testing::PutDamagedQueueRecord(dir_.path(), "test", "c", 9);
@@ -86,9 +86,39 @@ TEST_F(LoadingQueueTest, ADamagedRecordIsNamedAndHidesNothingInFrontOfIt) {
   const Result<void> loaded = queue_->WaitUntilLoaded();
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, ErrorCode::kCorruption);
-  EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("behind \"b\""));
+  EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("the record of \"c\""));
   EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("larder verify --repair"));
-  EXPECT_THAT(GetAll(), ::testing::ElementsAre("a", "b"));
+  ASSERT_TRUE(queue_->Status().error) << "/readyz says so";
+  EXPECT_EQ(store_->Health().error().code, ErrorCode::kCorruption);
+  EXPECT_THAT(GetAll(), ::testing::UnorderedElementsAre("a", "b", "c", "d"));
+}
+
+TEST_F(LoadingQueueTest, ADamagedRecordThatIsDoneIsGone) {
+  Put({"a"});
+  store_.reset();
+  testing::PutDamagedQueueRecord(dir_.path(), "test", "c", 9);
+  OpenStore();
+  Open();
+  EXPECT_FALSE(queue_->WaitUntilLoaded());
+  for (const std::string& item : GetAll()) queue_->Done(item);
+  ASSERT_TRUE(queue_->Flush());
+  queue_.reset();
+  Open();
+  EXPECT_TRUE(queue_->WaitUntilLoaded()) << "nothing is damaged any more";
+}
+
+TEST_F(LoadingQueueTest, OfSeveralDamagedRecordsTheFirstIsNamedAndTheOthersAreCounted) {
+  Put({"a"});
+  store_.reset();
+  for (const char* item : {"b", "c", "d"}) {
+    testing::PutDamagedQueueRecord(dir_.path(), "test", item, 9);
+  }
+  OpenStore();
+  Open();
+  const Result<void> loaded = queue_->WaitUntilLoaded();
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("the record of \"b\""));
+  EXPECT_THAT(loaded.error().message, ::testing::HasSubstr("and 2 more"));
 }
 
 }  // namespace

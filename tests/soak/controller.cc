@@ -197,6 +197,7 @@ int RunController(const ControllerOptions& options) {
   PrepareProcess();
   ::signal(SIGTERM, [](int) { asked_to_stop = true; });
   spdlog::set_default_logger(spdlog::basic_logger_mt("controller", options.log));
+  UseLogFormat();
   spdlog::flush_on(spdlog::level::info);
   Controller controller(options);
   if (const Result<void> started = controller.Start(); !started) {

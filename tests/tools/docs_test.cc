@@ -51,6 +51,11 @@ std::vector<std::string> Words(const std::string& command,
   return words;
 }
 
+// What is done and needs no word.
+bool Silent(const std::string& command) {
+  return command.find("--file") != std::string::npos || command.find(" run ") != std::string::npos;
+}
+
 void RunAll(const std::string& document, size_t at_least,
             const std::map<std::string, std::string>& meanings) {
   const auto commands = Commands(ReadSource(document));
@@ -65,15 +70,22 @@ void RunAll(const std::string& document, size_t at_least,
     }
     const Outcome outcome = RunLarder(Words(command, meanings), options);
     EXPECT_EQ(outcome.exit_code, 0) << command << "\n" << outcome.err;
+    if (!Silent(command)) {
+      EXPECT_FALSE(outcome.out.empty()) << command << " shows nothing\n" << outcome.err;
+    }
+    EXPECT_EQ(outcome.err.find("No resources found"), std::string::npos) << command;
   }
 }
 
 TEST(DocsTest, CommandsInTheReadmeWork) {
   const ScratchDirectory scratch;
-  const std::string store = scratch / "store";
-  ASSERT_EQ(RunLarder({"demo", "--objects", "200", "--json", "--store", store}).exit_code, 0);
+  // Of the kind that the first command starts.
+  auto simulator = apiserver::Simulator::Start({});
+  ASSERT_TRUE(simulator);
+  ASSERT_TRUE((*simulator)->Load(300));
   // The same, sooner.
-  RunAll("README.md", 4, {{"DIR", store}, {"20000", "300"}});
+  RunAll("README.md", 5,
+         {{"DIR", scratch / "store"}, {"URL", (*simulator)->Url()}, {"20000", "300"}});
 }
 
 TEST(DocsTest, CommandsInTheCommandsOwnPageWork) {
@@ -104,13 +116,14 @@ TEST(DocsTest, CommandsInTheTuningPageWork) {
 }
 
 // Does the document show what stands between two such lines of the source?
-bool Shows(const std::string& document, const std::string& source, const std::string& mark) {
+bool Shows(const std::string& document, const std::string& source, const std::string& mark,
+           const std::string& language = "cpp") {
   const std::string code = ReadSource(source);
   const size_t first = code.find(mark);
   EXPECT_NE(first, std::string::npos) << source;
   const size_t begin = first + mark.size();
   const std::string shown = code.substr(begin, code.find(mark, begin) - begin);
-  return ReadSource(document).find("```cpp\n" + shown + "```") != std::string::npos;
+  return ReadSource(document).find("```" + language + "\n" + shown + "```") != std::string::npos;
 }
 
 TEST(DocsTest, ControllerInTheReadmeIsTheOneThatIsCompiled) {
@@ -119,6 +132,14 @@ TEST(DocsTest, ControllerInTheReadmeIsTheOneThatIsCompiled) {
 
 TEST(DocsTest, BatchingHandlerInTheInformersPageIsTheOneThatIsTested) {
   EXPECT_TRUE(Shows("docs/informers.md", "tests/informer/batching_handler_test.cc", "// [docs]\n"));
+}
+
+TEST(DocsTest, ProjectInTheLibrarysPageIsTheOneThatIsBuilt) {
+  const std::string consumer = "tests/package/consumer/";
+  EXPECT_TRUE(Shows("docs/library.md", consumer + "main.cc", "// [docs]\n"));
+  EXPECT_TRUE(Shows("docs/library.md", consumer + "CMakeLists.txt", "# [docs]\n", "cmake"));
+  EXPECT_TRUE(
+      Shows("docs/library.md", consumer + "CMakeLists.txt", "# [docs pkg-config]\n", "cmake"));
 }
 
 }  // namespace

@@ -63,6 +63,14 @@ void Queues(const std::vector<QueueSummary>& queues, DoctorReport& report) {
     const std::string oldest = queue.oldest_ms == 0 ? "-" : AgeOf(queue.oldest_ms / 1000, now);
     table.rows.push_back({queue.name, HumanCount(queue.ready), HumanCount(queue.delayed),
                           HumanCount(queue.failing), HumanCount(queue.dead), oldest});
+    if (queue.damaged > 0) {
+      report.findings.push_back(
+          {Severity::kProblem, "queue", queue.name + " has records that cannot be read",
+           fmt::format("{}; the first: {}", Plural(queue.damaged, "record"), queue.first_damaged),
+           "Its owner hands such items out at once, with their failures and delays forgotten. "
+           "larder verify has them all; with the owner stopped, larder verify --repair takes them "
+           "away."});
+    }
     if (queue.dead > 0) {
       report.findings.push_back({Severity::kWarning, "queue", queue.name + " has dead letters",
                                  HumanCount(queue.dead) + " items used up their retries",

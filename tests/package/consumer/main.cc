@@ -1,4 +1,7 @@
-// A user's program, outside the tree: a controller, and a cluster to try it on.
+// A user's program, outside the tree: a controller, and a cluster to try it on. What stands between
+// the marks is what docs/library.md shows.
+
+// [docs]
 #include <atomic>
 #include <cstdio>
 
@@ -32,3 +35,4 @@ int main() {
   std::printf("%s reconciled\n", (*created)->key().ToString().c_str());
   return (*manager)->Stop() ? 0 : 1;
 }
+// [docs]
