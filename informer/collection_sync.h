@@ -104,12 +104,13 @@ class CollectionSync final : public Target {
 
  private:
   void CommitLoop(const std::stop_token& stop);
-  void CommitAndSettle(const DeltaFifo::Batch& batch);
+  void CommitAndSettle(DeltaFifo::Batch& batch);
   Result<void> Put(Delta delta, std::string_view resource_version);
   // Without a thread: commits what waits.
   void CommitWaiting();
-  Result<void> CommitBatch(const DeltaFifo::Batch& batch);
-  Result<void> StageDelta(Indexer::Writer& writer, const Delta& delta, CollectionSyncStats& done);
+  // Takes what is encoded out of the deltas: nobody commits them a second time.
+  Result<void> CommitBatch(DeltaFifo::Batch& batch);
+  Result<void> StageDelta(Indexer::Writer& writer, Delta& delta, CollectionSyncStats& done);
   Result<void> StageChange(Indexer::Writer& writer, const Indexer::Change& change,
                            const Delta& delta, CollectionSyncStats& done);
   // Commits a cursor with nothing else, after all that is in the queue.
