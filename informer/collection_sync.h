@@ -46,7 +46,7 @@ struct CollectionSyncOptions {
   // One commit. What it brings, old and new states, must fit several times into the buffer of a
   // handler (HandlerOptions::buffer_bytes): a larger one would send handlers that keep up to the
   // disk, and is no faster.
-  size_t max_batch_objects = 64;
+  size_t max_batch_objects = 128;
   size_t max_batch_bytes = size_t{1} << 20;
   // Applied to each object before it is stored; null: none. Its name and version are in the
   // collection's spec.
