@@ -327,12 +327,14 @@ Result<void> CollectionSync::PutObject(DeltaType type, ObjectPtr object, bool in
   }
   Delta delta;
   delta.type = type;
-  delta.key = object->key();
   if (type != DeltaType::kDeleted) {
     // Compressed here, on the reflector's thread, while the committer writes what came before.
     LARDER_ASSIGN_OR_RETURN(EncodedObject encoded,
                             indexer_->store()->Encode(indexer_->collection().id, *object));
+    delta.key = std::move(encoded.key);
     delta.encoded = std::move(encoded.value);
+  } else {
+    delta.key = object->key();
   }
   delta.object = std::move(object);
   delta.in_list = in_list;
@@ -350,16 +352,16 @@ void CollectionSync::MakeRoom() {
 
 void CollectionSync::CommitWaiting() {
   if (options_.own_thread) return;
-  while (const auto batch = fifo_.Pop(stop_.get_token(), DeltaFifo::Duration(0))) {
+  while (auto batch = fifo_.Pop(stop_.get_token(), DeltaFifo::Duration(0))) {
     CommitAndSettle(*batch);
   }
 }
 
 void CollectionSync::CommitLoop(const std::stop_token& stop) {
-  while (const auto batch = fifo_.Pop(stop)) CommitAndSettle(*batch);
+  while (auto batch = fifo_.Pop(stop)) CommitAndSettle(*batch);
 }
 
-void CollectionSync::CommitAndSettle(const DeltaFifo::Batch& batch) {
+void CollectionSync::CommitAndSettle(DeltaFifo::Batch& batch) {
   const Result<void> outcome = CommitBatch(batch);
   if (outcome) {
     fifo_.Ack(batch);
@@ -377,12 +379,12 @@ void CollectionSync::CommitAndSettle(const DeltaFifo::Batch& batch) {
   if (options_.on_failure) options_.on_failure(outcome.error());
 }
 
-Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
+Result<void> CollectionSync::CommitBatch(DeltaFifo::Batch& batch) {
   const auto writer = indexer_->BeginWrite();
   CollectionSyncStats done;
   Cursor next = cursor();
   Result<void> outcome;
-  for (const Delta& delta : batch.deltas) {
+  for (Delta& delta : batch.deltas) {
     outcome = StageDelta(*writer, delta, done);
     if (!outcome) break;
   }
@@ -423,7 +425,7 @@ Result<void> CollectionSync::CommitBatch(const DeltaFifo::Batch& batch) {
   return outcome;
 }
 
-Result<void> CollectionSync::StageDelta(Indexer::Writer& writer, const Delta& delta,
+Result<void> CollectionSync::StageDelta(Indexer::Writer& writer, Delta& delta,
                                         CollectionSyncStats& done) {
   if (delta.type == DeltaType::kDeleted) {
     const std::string_view uid = delta.object ? delta.object->uid() : std::string_view();
@@ -438,7 +440,7 @@ Result<void> CollectionSync::StageDelta(Indexer::Writer& writer, const Delta& de
   if (delta.in_list && !rows_may_exist_) expect = Expect::kAbsent;
   LARDER_ASSIGN_OR_RETURN(
       Indexer::Change change,
-      writer.Upsert(delta.object, EncodedObject{delta.key, delta.encoded}, expect));
+      writer.Upsert(delta.object, EncodedObject{delta.key, std::move(delta.encoded)}, expect));
   return StageChange(writer, change, delta, done);
 }
 

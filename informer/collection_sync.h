@@ -46,7 +46,7 @@ struct CollectionSyncOptions {
   // One commit. What it brings, old and new states, must fit several times into the buffer of a
   // handler (HandlerOptions::buffer_bytes): a larger one would send handlers that keep up to the
   // disk, and is no faster.
-  size_t max_batch_objects = 64;
+  size_t max_batch_objects = 128;
   size_t max_batch_bytes = size_t{1} << 20;
   // Applied to each object before it is stored; null: none. Its name and version are in the
   // collection's spec.
@@ -106,12 +106,13 @@ class CollectionSync final : public Target {
 
  private:
   void CommitLoop(const std::stop_token& stop);
-  void CommitAndSettle(const DeltaFifo::Batch& batch);
+  void CommitAndSettle(DeltaFifo::Batch& batch);
   Result<void> Put(Delta delta, std::string_view resource_version);
   // Without a thread nobody else would.
   void MakeRoom();
-  Result<void> CommitBatch(const DeltaFifo::Batch& batch);
-  Result<void> StageDelta(Indexer::Writer& writer, const Delta& delta, CollectionSyncStats& done);
+  // Takes what is encoded out of the deltas: nobody commits them a second time.
+  Result<void> CommitBatch(DeltaFifo::Batch& batch);
+  Result<void> StageDelta(Indexer::Writer& writer, Delta& delta, CollectionSyncStats& done);
   Result<void> StageChange(Indexer::Writer& writer, const Indexer::Change& change,
                            const Delta& delta, CollectionSyncStats& done);
   // Commits a cursor with nothing else, after all that is in the queue.

@@ -64,7 +64,7 @@ class ListReader {
   const WireMessage* const wire_;
   const TypeMeta wanted_;
   bool type_checked_ = false;
-  KnownJson known_;
+  KnownJson known_{KnownJson::kForList};
   std::string converted_;
   ListSplitter json_;
   ProtoListSplitter proto_;

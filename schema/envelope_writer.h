@@ -62,6 +62,11 @@ class EnvelopeWriter {
 
   // Fails where there was no name.
   Result<std::string> Finish() {
+    std::string out;
+    LARDER_RETURN_IF_ERROR(Finish(out));
+    return out;
+  }
+  Result<void> Finish(std::string& out) {
     if (!name_.o) return Refuse("metadata.name", "is missing");
     const auto label_list = labels.empty() ? 0 : builder_.CreateVector(labels);
     const auto annotation_list = annotations.empty() ? 0 : builder_.CreateVector(annotations);
@@ -71,8 +76,8 @@ class EnvelopeWriter {
         builder_, fbs::CreateEnvelope(builder_, api_version, kind, namespace_, name_, generate_name,
                                       uid, resource_version, generation, created, deleted,
                                       label_list, annotation_list, owner_list, finalizer_list));
-    return std::string(reinterpret_cast<const char*>(builder_.GetBufferPointer()),
-                       builder_.GetSize());
+    out.assign(reinterpret_cast<const char*>(builder_.GetBufferPointer()), builder_.GetSize());
+    return {};
   }
 
   TextOffset kind, api_version, generate_name, uid, resource_version;

@@ -22,6 +22,8 @@ class GoJsonWriter {
   void Finish() { out_.resize(size()); }
   size_t size() const { return static_cast<size_t>(at_ - out_.data()); }
   char last() const { return at_[-1]; }
+  // What was written since it was of this size. Valid until more is written.
+  std::string_view Since(size_t begin) const { return {out_.data() + begin, size() - begin}; }
 
   void Plain(std::string_view text) {
     Need(text.size());

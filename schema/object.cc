@@ -212,9 +212,9 @@ class EnvelopeReader {
   size_t body_at_ = 0;
 };
 
-// A list's items come without a type; put it in front, as a GET of the same object would have it.
-// Returns how many bytes that is.
-size_t PrependType(std::string& json, const EnvelopeReader& envelope, const TypeMeta& fallback) {
+// A list's items come without a type: what to put in front, as a GET of the same object would have
+// it.
+std::string MissingType(const EnvelopeReader& envelope, const TypeMeta& fallback) {
   std::string type;
   if (!envelope.has_kind() && !fallback.kind.empty()) {
     type += "\"kind\":" + Json(fallback.kind).dump() + ",";
@@ -222,8 +222,13 @@ size_t PrependType(std::string& json, const EnvelopeReader& envelope, const Type
   if (!envelope.has_api_version() && !fallback.api_version.empty()) {
     type += "\"apiVersion\":" + Json(fallback.api_version).dump() + ",";
   }
-  if (!type.empty()) json.insert(json.find('{') + 1, type);
-  return type.size();
+  return type;
+}
+
+// What a thread keeps for the next object; one huge object must not pin more.
+void DropLarge(std::string& kept) {
+  constexpr size_t kKeptBytes = size_t{256} << 10;
+  if (kept.capacity() > kKeptBytes) std::string().swap(kept);
 }
 
 // A server ends its answers with a new line, and the items of its lists with nothing.
@@ -271,47 +276,54 @@ Result<ObjectKey> ObjectKey::Parse(std::string_view text) {
 
 Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback) {
   json = WithoutSpaceAround(json);
-  std::string text;
-  text.reserve(json.size() + fallback.kind.size() + fallback.api_version.size() + kJsonPadding +
-               32);
-  text.append(json);
-  text.append(kJsonPadding, '\0');
+  thread_local std::string padded;
+  padded.reserve(json.size() + kJsonPadding);
+  padded = json;
+  padded.append(kJsonPadding, '\0');
   EnvelopeReader reader;
-  LARDER_ASSIGN_OR_RETURN(std::string envelope,
-                          reader.Read({text.data(), json.size()}, text.size(), fallback));
-  text.resize(json.size());
-  const size_t prepended = PrependType(text, reader, fallback);
-  const size_t body_at = reader.body_at() == 0 ? 0 : reader.body_at() + prepended;
-  return FromParts(std::move(envelope), std::move(text), body_at);
+  const Result<std::string> envelope =
+      reader.Read({padded.data(), json.size()}, padded.size(), fallback);
+  DropLarge(padded);
+  if (!envelope) return tl::unexpected(envelope.error());
+  const std::string type = MissingType(reader, fallback);
+  std::string text;
+  text.reserve(BytesOf(json.size() + type.size(), envelope->size()));
+  text = json;
+  if (!type.empty()) text.insert(text.find('{') + 1, type);
+  const size_t body_at = reader.body_at() == 0 ? 0 : reader.body_at() + type.size();
+  return FromParts(*envelope, std::move(text), body_at);
 }
 
 Result<ObjectPtr> Object::FromWire(std::string_view json, const TypeMeta& type,
                                    const WireHead& head) {
-  Result<std::optional<std::string>> envelope = EnvelopeFromWire(type, head.metadata);
-  if (!envelope) return tl::unexpected(std::move(envelope).error());
-  if (!*envelope) return Parse(json);
+  thread_local std::string envelope;
+  LARDER_ASSIGN_OR_RETURN(const bool read, EnvelopeFromWire(type, head.metadata, envelope));
+  if (!read) return Parse(json);
   std::string text;
-  text.reserve(json.size() + kJsonPadding);
-  text.append(json);
-  return FromParts(**std::move(envelope), std::move(text), head.body_at);
+  text.reserve(BytesOf(json.size(), envelope.size()));
+  text = json;
+  ObjectPtr object = FromParts(envelope, std::move(text), head.body_at);
+  DropLarge(envelope);
+  return object;
 }
 
 Result<ObjectPtr> Object::FromJson(const Json& json) {
   return Parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-ObjectPtr Object::FromParts(std::string envelope, std::string json, size_t body_at) {
-  return std::make_shared<const Object>(Private{}, std::move(envelope), std::move(json), body_at);
+ObjectPtr Object::FromParts(std::string_view envelope, std::string json, size_t body_at) {
+  const size_t json_size = json.size();
+  json.reserve(BytesOf(json_size, envelope.size()));
+  json.resize(EnvelopeAt(json_size));
+  json.append(envelope);
+  return std::make_shared<const Object>(Private{}, std::move(json), json_size, body_at);
 }
 
-Object::Object(Private, std::string envelope, std::string json, size_t body_at)
-    : envelope_(std::move(envelope)),
-      json_(std::move(json)),
-      json_size_(json_.size()),
+Object::Object(Private, std::string bytes, size_t json_size, size_t body_at)
+    : bytes_(std::move(bytes)),
+      json_size_(json_size),
       body_at_(body_at),
-      root_(fbs::GetEnvelope(envelope_.data())) {
-  json_.append(kJsonPadding, '\0');
-}
+      root_(fbs::GetEnvelope(envelope_bytes().data())) {}
 
 std::string_view Object::api_version() const { return View(root_->api_version()); }
 std::string_view Object::kind() const { return View(root_->kind()); }

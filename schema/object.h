@@ -42,7 +42,12 @@ struct ObjectKey {
   std::string name;
 
   // client-go's form: "namespace/name", or "name" for cluster-scoped objects.
-  std::string ToString() const { return ns.empty() ? name : ns + "/" + name; }
+  std::string ToString() const {
+    if (ns.empty()) return name;
+    std::string text;
+    text.reserve(ns.size() + 1 + name.size());
+    return text.append(ns).append(1, '/').append(name);
+  }
   // The reverse. Fails on more than one slash and on an empty name.
   static Result<ObjectKey> Parse(std::string_view text);
 
@@ -87,7 +92,11 @@ class Object {
 
   // Puts together what the store took apart. `envelope` must be a verified Envelope buffer and
   // `json` the document it was read from. `body_at`: see Body; 0: not known.
-  static ObjectPtr FromParts(std::string envelope, std::string json, size_t body_at = 0);
+  static ObjectPtr FromParts(std::string_view envelope, std::string json, size_t body_at = 0);
+  // What `json` reserves so that FromParts does not move it.
+  static size_t BytesOf(size_t json_bytes, size_t envelope_bytes) {
+    return EnvelopeAt(json_bytes) + envelope_bytes;
+  }
 
   std::string_view api_version() const;
   std::string_view kind() const;
@@ -109,29 +118,37 @@ class Object {
   std::vector<std::string_view> Finalizers() const;
 
   // The whole document. At least kJsonPadding readable bytes follow it (for simdjson).
-  std::string_view json() const { return {json_.data(), json_size_}; }
+  std::string_view json() const { return {bytes_.data(), json_size_}; }
   // The members behind the metadata, where only the type stands before it and the place is known:
   // `"spec":{...}}`. Otherwise empty.
   std::string_view Body() const { return body_at_ == 0 ? "" : json().substr(body_at_); }
   // The FlatBuffer, for the store.
-  std::string_view envelope_bytes() const { return envelope_; }
+  std::string_view envelope_bytes() const {
+    return std::string_view(bytes_).substr(EnvelopeAt(json_size_));
+  }
   const fbs::Envelope& envelope() const { return *root_; }
 
   // A copy to change. Integers beyond 64 bits become doubles here, as in Go; json() keeps them.
   Json ToMutable() const;
 
   // What this object costs in memory.
-  size_t ByteSize() const { return sizeof(Object) + envelope_.capacity() + json_.capacity(); }
+  size_t ByteSize() const { return sizeof(Object) + bytes_.capacity(); }
 
   static constexpr size_t kJsonPadding = 64;
 
   // Use Parse or FromParts.
   struct Private {};
-  Object(Private, std::string envelope, std::string json, size_t body_at);
+  Object(Private, std::string bytes, size_t json_size, size_t body_at);
 
  private:
-  std::string envelope_;
-  std::string json_;  // with kJsonPadding zero bytes behind it
+  // FlatBuffers wants its numbers aligned.
+  static constexpr size_t EnvelopeAt(size_t json_bytes) {
+    return (json_bytes + kJsonPadding + 7) / 8 * 8;
+  }
+
+  // The document, at least kJsonPadding zero bytes, the envelope. In one piece: objects are made on
+  // one thread and given up on another, and what that costs the allocator is by the piece.
+  std::string bytes_;
   size_t json_size_;
   size_t body_at_;
   const fbs::Envelope* root_;

@@ -46,9 +46,8 @@ class Reader {
   explicit Reader(std::string_view metadata) {
     WireFields fields(metadata);
     while (fields.Next()) Collect(fields);
-    const auto by_key = [](const Pair& a, const Pair& b) { return a.first < b.first; };
-    std::stable_sort(labels_.begin(), labels_.end(), by_key);
-    std::stable_sort(annotations_.begin(), annotations_.end(), by_key);
+    Sort(labels_);
+    Sort(annotations_);
   }
 
   // As they stand in the JSON, from which empty ones are missing.
@@ -88,6 +87,13 @@ class Reader {
     bool controller = false;
     bool blocks = false;
   };
+
+  // A server sends them sorted, and sorting takes memory even then.
+  static void Sort(std::vector<Pair>& pairs) {
+    const auto by_key = [](const Pair& a, const Pair& b) { return a.first < b.first; };
+    if (std::is_sorted(pairs.begin(), pairs.end(), by_key)) return;
+    std::stable_sort(pairs.begin(), pairs.end(), by_key);
+  }
 
   void Collect(const WireFields& field) {
     switch (field.number()) {
@@ -183,16 +189,15 @@ class Reader {
 
 }  // namespace
 
-Result<std::optional<std::string>> EnvelopeFromWire(const TypeMeta& type,
-                                                    std::string_view metadata) {
+Result<bool> EnvelopeFromWire(const TypeMeta& type, std::string_view metadata, std::string& out) {
   const Reader reader(metadata);
-  if (!reader.same_as_json()) return std::nullopt;
+  if (!reader.same_as_json()) return false;
   EnvelopeWriter envelope;
   envelope.kind = envelope.Text(type.kind);
   envelope.api_version = envelope.Text(type.api_version);
   LARDER_RETURN_IF_ERROR(reader.Write(envelope));
-  LARDER_ASSIGN_OR_RETURN(std::string bytes, envelope.Finish());
-  return bytes;
+  LARDER_RETURN_IF_ERROR(envelope.Finish(out));
+  return true;
 }
 
 }  // namespace larder

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -70,9 +71,29 @@ class Converter {
  private:
   bool Message(const WireMessage& message, std::string_view bytes, int depth) {
     if (depth > kMaxMessageDepth) return Malformed("messages are nested too deep");
-    out_.Plain('{');
-    if (!Fields(message, bytes, depth)) return false;
-    out_.Close('}');
+    const auto convert = [&] {
+      out_.Plain('{');
+      if (!Fields(message, bytes, depth)) return false;
+      out_.Close('}');
+      return true;
+    };
+    // Metadata, spec and status as a whole are never those of another object.
+    return depth > 1 ? Once(&message, bytes, depth, convert) : convert();
+  }
+
+  // `convert`, or a copy of what it wrote when these bytes were here before.
+  template <typename Convert>
+  bool Once(const void* of, std::string_view bytes, int depth, const Convert& convert) {
+    KnownJson::Piece* const piece = known_.At(of, bytes);
+    if (piece == nullptr) return convert();
+    const auto at = static_cast<uint32_t>(depth);
+    if (piece->Is(of, bytes, at)) {
+      out_.Plain(piece->json());
+      return true;
+    }
+    const size_t begin = out_.size();
+    if (!convert()) return false;
+    piece->Keep(of, bytes, at, out_.Since(begin));
     return true;
   }
 
@@ -170,6 +191,10 @@ class Converter {
   }
 
   bool Map(const WireField& field, std::string_view bytes, int depth) {
+    return Once(&field, bytes, depth, [&] { return Entries(field, bytes, depth); });
+  }
+
+  bool Entries(const WireField& field, std::string_view bytes, int depth) {
     std::vector<std::pair<std::string_view, Slot>> entries;
     WireFields wire(bytes);
     while (wire.Next()) {
@@ -301,14 +326,15 @@ class Converter {
     const std::string_view json = (*slots)[1].bytes();
     if (json.empty()) return Null();
     const auto around = static_cast<uint32_t>(depth + 1);
-    if (known_.Has(json, around)) {
+    KnownJson::Piece* const piece = known_.At(nullptr, json);
+    if (piece != nullptr && piece->Is(nullptr, json, around)) {
       out_.Plain(json);
       return true;
     }
     if (around >= max_depth_ || !IsOneJsonContainer(json, max_depth_ - around)) {
       return Malformed("JSON inside it is none, or is nested too deep");
     }
-    if (out_.Raw(json)) known_.Add(json, around);
+    if (out_.Raw(json) && piece != nullptr) piece->Keep(nullptr, json, around, {});
     return true;
   }
 
@@ -336,23 +362,38 @@ class Converter {
   Error error_;
 };
 
-// What is longer is not worth its memory.
+// Fewer are converted as fast as they are looked for; more are not worth their memory.
+constexpr size_t kLeastKnownBytes = 32;
 constexpr size_t kMostKnownBytes = 8192;
+
+uint64_t Load8(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
 
 }  // namespace
 
-bool KnownJson::Has(std::string_view json, uint32_t depth) const {
-  return std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
-    return piece.depth == depth && piece.text == json;
-  });
+KnownJson::Piece* KnownJson::At(const void* of, std::string_view wire) {
+  if (wire.size() < kLeastKnownBytes || wire.size() > kMostKnownBytes) return nullptr;
+  // Three words tell most apart: all of the bytes are compared where they do not.
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+  const char* const data = wire.data();
+  uint64_t hash = reinterpret_cast<uintptr_t>(of) + wire.size();
+  for (const size_t at : {size_t{0}, wire.size() / 2, wire.size() - sizeof(hash)}) {
+    hash = (hash ^ Load8(data + at)) * kMix;
+    hash ^= hash >> 32;
+  }
+  return &pieces_[hash % pieces_.size()];
 }
 
-void KnownJson::Add(std::string_view json, uint32_t depth) {
+void KnownJson::Piece::Keep(const void* of, std::string_view wire, uint32_t depth,
+                            std::string_view json) {
   if (json.size() > kMostKnownBytes) return;
-  Piece& piece = pieces_[next_];
-  next_ = (next_ + 1) % pieces_.size();
-  piece.text = json;
-  piece.depth = depth;
+  of_ = of;
+  depth_ = depth;
+  wire_ = wire;
+  json_ = json;
 }
 
 Result<WireHead> WireToJson(const WireMessage& message, const TypeMeta& type,

@@ -209,9 +209,10 @@ class Walker {
   // `"key":` without escapes.
   bool TakeKey(std::string_view& key) {
     if (!Take('"')) return false;
-    const size_t end = text_.find_first_of("\"\\", at_);
-    if (end == std::string_view::npos || text_[end] != '"') return false;
+    const size_t end = text_.find('"', at_);
+    if (end == std::string_view::npos) return false;
     key = text_.substr(at_, end - at_);
+    if (key.find('\\') != std::string_view::npos) return false;
     at_ = end + 1;
     return Take(':');
   }
@@ -376,7 +377,7 @@ Result<std::string> RestoreMetadata(std::string_view residual, std::string_view 
     gaps[i].field = static_cast<uint8_t>(code[0]);
   }
   std::string json;
-  json.reserve(json_bytes + Object::kJsonPadding);
+  json.reserve(Object::BytesOf(json_bytes, envelope_bytes.size()));
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view gap;
     if (!TakeBytes(residual, gaps[i].bytes, gap)) return damaged();

@@ -230,10 +230,11 @@ Result<void> Store::Impl::LoadCollections() {
   return outcome;
 }
 
-std::optional<Store::Impl::Collection> Store::Impl::FindCollection(CollectionId collection) const {
+std::shared_ptr<const Store::Impl::Collection> Store::Impl::FindCollection(
+    CollectionId collection) const {
   ReaderLock lock(collections_mutex_);
   const auto it = collections_.find(collection);
-  if (it == collections_.end()) return std::nullopt;
+  if (it == collections_.end()) return nullptr;
   return it->second;
 }
 
@@ -252,7 +253,7 @@ void Store::Impl::Remember(const CollectionInfo& info) {
     collection.page = dictionaries_.PageOf(collection.resource);
   }
   WriterLock lock(collections_mutex_);
-  collections_[info.id] = std::move(collection);
+  collections_[info.id] = std::make_shared<const Collection>(std::move(collection));
 }
 
 void Store::Impl::Forget(CollectionId collection) {

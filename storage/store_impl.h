@@ -100,7 +100,8 @@ class Store::Impl final : public RowPolicy {
     bool encrypted = false;
     DictionaryBook::Page* page = nullptr;  // null: no dictionaries for it
   };
-  std::optional<Collection> FindCollection(CollectionId collection) const;
+  // Null: there is none. Looked for with every object: a copy of it would cost more than the look.
+  std::shared_ptr<const Collection> FindCollection(CollectionId collection) const;
   bool Encrypted(const std::string& resource) const;
   void Remember(const CollectionInfo& info);
   void Forget(CollectionId collection);
@@ -189,7 +190,8 @@ class Store::Impl final : public RowPolicy {
   std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_
       LARDER_GUARDED_BY(dictionary_mutex_);
   mutable SharedMutex collections_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
-  std::map<CollectionId, Collection> collections_ LARDER_GUARDED_BY(collections_mutex_);
+  std::map<CollectionId, std::shared_ptr<const Collection>> collections_
+      LARDER_GUARDED_BY(collections_mutex_);
   std::set<CollectionId> opened_ LARDER_GUARDED_BY(collections_mutex_);
   DictionaryBook dictionaries_;
   RecompressFactory recompress_;

@@ -324,11 +324,13 @@ Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.raw.data()),
                                  parts.envelope_bytes);
   if (!fbs::VerifyEnvelopeBuffer(verifier)) return Damaged(row_key, "the envelope is not valid");
-  std::string envelope(parts.envelope());
+  thread_local std::string envelope;
+  if (envelope.capacity() > kKeptBufferBytes) std::string().swap(envelope);
+  envelope = parts.envelope();
   if (!SetIdentity(envelope, parts.head)) return Damaged(row_key, "head and envelope disagree");
   auto json = RestoreMetadata(parts.body(), envelope, parts.json_bytes);
   if (!json) return Damaged(row_key, json.error().message);
-  return Object::FromParts(std::move(envelope), *std::move(json));
+  return Object::FromParts(envelope, *std::move(json));
 }
 
 }  // namespace larder

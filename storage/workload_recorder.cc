@@ -154,7 +154,7 @@ Result<TraceSummary> Store::Impl::StopRecording() {
   {
     ReaderLock lock(collections_mutex_);
     for (const auto& [id, collection] : collections_) {
-      summary.collections[id] = {collection.fingerprint, collection.resource};
+      summary.collections[id] = {collection->fingerprint, collection->resource};
     }
   }
   LARDER_RETURN_IF_ERROR(recorder_.Stop(summary));

@@ -187,7 +187,7 @@ TEST(ObjectFromWire, RefusesNamesThatAreNone) {
 
 // The samples in turn, all with one memory: what one leaves there changes no other.
 TEST(WireToJson, WhatIsKnownAlreadyIsWrittenTheSame) {
-  KnownJson known;
+  KnownJson known(KnownJson::kForList);
   std::string json;
   for (int round = 0; round < 3; ++round) {
     for (const Sample& sample : Samples()) {
@@ -200,18 +200,29 @@ TEST(WireToJson, WhatIsKnownAlreadyIsWrittenTheSame) {
   }
 }
 
-TEST(KnownJson, ForgetsTheOldestAndMindsTheDepth) {
-  KnownJson known;
-  known.Add("{}", 3);
-  EXPECT_TRUE(known.Has("{}", 3));
-  EXPECT_FALSE(known.Has("{}", 4));
-  for (int i = 0; i < 3; ++i) known.Add("[" + std::to_string(i) + "]", 3);
-  EXPECT_TRUE(known.Has("{}", 3));
-  known.Add("[3]", 3);
-  EXPECT_FALSE(known.Has("{}", 3));
-  EXPECT_TRUE(known.Has("[0]", 3));
-  known.Add("{\"long\":\"" + std::string(100'000, 'x') + "\"}", 3);
-  EXPECT_TRUE(known.Has("[0]", 3));
+TEST(KnownJson, MindsWhatTheBytesAreAndHowDeepTheyStand) {
+  KnownJson known(1);
+  const int pod = 0, node = 0;
+  const std::string bytes(100, 'x');
+  KnownJson::Piece* const piece = known.At(&pod, bytes);
+  ASSERT_NE(piece, nullptr);
+  EXPECT_FALSE(piece->Is(&pod, bytes, 3));
+  piece->Keep(&pod, bytes, 3, "{}");
+  EXPECT_TRUE(piece->Is(&pod, bytes, 3));
+  EXPECT_EQ(piece->json(), "{}");
+  EXPECT_FALSE(piece->Is(&pod, bytes, 4));
+  EXPECT_FALSE(piece->Is(&node, bytes, 3));
+  EXPECT_FALSE(piece->Is(&pod, bytes + "x", 3));
+}
+
+TEST(KnownJson, KeepsNothingThatIsLong) {
+  KnownJson known(1);
+  const int pod = 0;
+  EXPECT_EQ(known.At(&pod, "short"), nullptr);
+  EXPECT_EQ(known.At(&pod, std::string(100'000, 'x')), nullptr);
+  const std::string bytes(100, 'x');
+  known.At(&pod, bytes)->Keep(&pod, bytes, 3, std::string(100'000, 'x'));
+  EXPECT_FALSE(known.At(&pod, bytes)->Is(&pod, bytes, 3));
 }
 
 TEST(WireToJson, JsonInsideIsCheckedAndNotTooDeep) {
