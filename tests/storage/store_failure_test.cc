@@ -90,6 +90,25 @@ TEST_F(StoreFailureTest, ACommitWhoseWriteFailedDoesNotComeBack) {
   EXPECT_EQ(Notes(*Must(Store::Open({.path = dir_.path()}))), "before, after");
 }
 
+// RocksDB would sync the log in the background, keep the failure to itself, and meet an assertion
+// of its own at the next sync.
+TEST_F(StoreFailureTest, AFlushThatCannotSyncTheLogIsGotOver) {
+  {
+    const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
+    Must(PutNote(*store, "before", Durability::kRelaxed));
+    disk_.FailLogSyncs(1);
+    store->StartFlush();
+    while (disk_.failures() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // Time for the flush to end.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    (void)store->Sync();
+    PutNoteAtLast(*store, "after");
+    Must(store->Sync());
+    EXPECT_EQ(Notes(*store), "before, after");
+  }
+  EXPECT_EQ(Notes(*Must(Store::Open({.path = dir_.path()}))), "before, after");
+}
+
 // A process that dies with its store broken takes the knowledge with it: the commit was written.
 TEST_F(StoreFailureTest, AnotherProcessMayFindTheCommitWhoseSyncFailed) {
   const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
