@@ -81,6 +81,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // now on are all there is.
   Result<void> Open(bool complete);
   void Start();
+  // In the place of Start, for a simulation: delivers what waits, on this thread, until a stop is
+  // requested, and acknowledges it.
+  Result<void> DeliverWaiting(const std::stop_token& stop);
   // Ends the thread; what was not delivered waits on disk for a durable
   // handler. Called by the handler itself, it returns at once and the thread
   // ends with the call. False: the handler has not returned by `deadline`, and

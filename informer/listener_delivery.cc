@@ -73,6 +73,10 @@ Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
   return DeliverRows(stop);
 }
 
+Result<void> Listener::DeliverWaiting(const std::stop_token& stop) {
+  return DeliverOnce(stop).map([](bool) {});
+}
+
 // Rows wait for the acknowledgement of what went through memory: they hold it, too.
 bool Listener::MayGather() {
   MutexLock lock(mutex_);

@@ -77,11 +77,14 @@ Result<ListRequester::Outcome> ListRequester::Paged(const Job& job, const std::s
 
 Result<ListRequester::Outcome> ListRequester::InReadableForm(Read read, const Job& job,
                                                              const std::stop_token& stop) {
-  protobuf_unreadable_ = false;
+  protobuf_unreadable_ = rewound_ = false;
   Result<Outcome> outcome = (this->*read)(job, stop);
-  if (outcome || !protobuf_unreadable_) return outcome;
-  wire_.GiveUp(outcome.error());
-  return (this->*read)(job, stop);
+  if (!outcome && protobuf_unreadable_) {
+    wire_.GiveUp(outcome.error());
+    outcome = (this->*read)(job, stop);
+  }
+  if (rewound_) return Outcome{End::kRewound, {}};
+  return outcome;
 }
 
 Result<ListRequester::Outcome> ListRequester::ReadFull(const Job& job,
@@ -90,7 +93,7 @@ Result<ListRequester::Outcome> ListRequester::ReadFull(const Job& job,
   LARDER_ASSIGN_OR_RETURN(const auto reader,
                           Open(requests_.List(job.version, Requests::FormFor(wire)), wire, stop));
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
-  LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
+  LARDER_RETURN_IF_ERROR(ReadItems(job, *reader, stop));
   return Finish(job, reader->head());
 }
 
@@ -108,7 +111,7 @@ Result<ListRequester::Outcome> ListRequester::ReadPages(const Job& job,
     LARDER_ASSIGN_OR_RETURN(const auto reader,
                             Open(requests_.Page(job.version, token, form), wire, stop));
     if (!std::exchange(begun, true)) LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
-    LARDER_RETURN_IF_ERROR(ReadItems(*reader, stop));
+    LARDER_RETURN_IF_ERROR(ReadItems(job, *reader, stop));
     if (token.empty()) first = reader->head();
     if (!token.empty() && token == reader->head().continue_token) {
       return MakeError(ErrorCode::kProtocol, "the server sent the same page token twice");
@@ -125,7 +128,11 @@ Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
   if (!reader && reader.error().code == ErrorCode::kUnsupported) return Outcome{End::kTooMuch, {}};
   if (!reader) return tl::unexpected(std::move(reader).error());
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
-  LARDER_ASSIGN_OR_RETURN(const Compared compared, Compare(**reader, stop));
+  rewound_ = false;
+  const Result<Compared> read = Compare(job, **reader, stop);
+  if (rewound_) return Outcome{End::kRewound, {}};
+  if (!read) return tl::unexpected(read.error());
+  const Compared& compared = *read;
   const size_t differing = compared.differing.size();
   if (compared.too_much || (differing > options_.max_single_fetches &&
                             static_cast<double>(differing) >
@@ -154,14 +161,16 @@ Result<std::unique_ptr<ListReader>> ListRequester::Open(const Request& request,
   return reader;
 }
 
-Result<void> ListRequester::ReadItems(ListReader& reader, const std::stop_token& stop) {
-  Result<void> read = ReadEach(reader, stop);
+Result<void> ListRequester::ReadItems(const Job& job, ListReader& reader,
+                                      const std::stop_token& stop) {
+  Result<void> read = ReadEach(job, reader, stop);
   protobuf_unreadable_ = !read && reader.protobuf() && wire_.message() != nullptr &&
                          WireChoice::Unreadable(read.error());
   return read;
 }
 
-Result<void> ListRequester::ReadEach(ListReader& reader, const std::stop_token& stop) {
+Result<void> ListRequester::ReadEach(const Job& job, ListReader& reader,
+                                     const std::stop_token& stop) {
   for (;;) {
     LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
     if (!entry) return {};
@@ -170,17 +179,26 @@ Result<void> ListRequester::ReadEach(ListReader& reader, const std::stop_token& 
       return MakeError(ErrorCode::kProtocol,
                        "the server answered a list with protobuf, JSON was asked for");
     }
-    LARDER_RETURN_IF_ERROR(TakeItem(*item, reader.head()));
+    LARDER_RETURN_IF_ERROR(TakeItem(job, *item, reader.head()));
   }
 }
 
-Result<void> ListRequester::TakeItem(const ListReader::ItemText& item, const ListHead& head) {
+Result<void> ListRequester::TakeItem(const Job& job, const ListReader::ItemText& item,
+                                     const ListHead& head) {
   LARDER_ASSIGN_OR_RETURN(ObjectPtr object, Parse(item, head.ItemType(DefaultType())));
   if (!shard_.Matches(object->ns(), object->uid())) return {};
+  // What a relist that was cut off had fetched may be of a time that the server has lost since. Or
+  // the list is from a cache that is behind: to list once more costs little, to keep a lost object
+  // is for ever.
+  if (job.why != "rewound" && !job.cursor.empty()) {
+    LARDER_ASSIGN_OR_RETURN(rewound_,
+                            target_.StoredIsNewer(object->key(), object->resource_version()));
+    if (rewound_) return MakeError(ErrorCode::kConflict, "older than what is stored");
+  }
   return target_.ListItem(std::move(object));
 }
 
-Result<ListRequester::Compared> ListRequester::Compare(ListReader& reader,
+Result<ListRequester::Compared> ListRequester::Compare(const Job& job, ListReader& reader,
                                                        const std::stop_token& stop) {
   Compared compared;
   while (!compared.too_much) {
@@ -193,7 +211,7 @@ Result<ListRequester::Compared> ListRequester::Compare(ListReader& reader,
     const auto& text = std::get<ListReader::ItemText>(*entry);
     if (reader.head().kind != "PartialObjectMetadataList" || options_.metadata_only) {
       // These are the objects themselves: nothing is left to fetch.
-      LARDER_RETURN_IF_ERROR(TakeItem(text, reader.head()));
+      LARDER_RETURN_IF_ERROR(TakeItem(job, text, reader.head()));
       continue;
     }
     LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, Object::Parse(text.json));

@@ -90,10 +90,10 @@ class ListRequester {
   Result<Outcome> ReadPages(const Job& job, const std::stop_token& stop);
   Result<std::unique_ptr<ListReader>> Open(const Request& request, const WireMessage* wire,
                                            const std::stop_token& stop);
-  Result<void> ReadItems(ListReader& reader, const std::stop_token& stop);
-  Result<void> ReadEach(ListReader& reader, const std::stop_token& stop);
-  Result<void> TakeItem(const ListReader::ItemText& item, const ListHead& head);
-  Result<Compared> Compare(ListReader& reader, const std::stop_token& stop);
+  Result<void> ReadItems(const Job& job, ListReader& reader, const std::stop_token& stop);
+  Result<void> ReadEach(const Job& job, ListReader& reader, const std::stop_token& stop);
+  Result<void> TakeItem(const Job& job, const ListReader::ItemText& item, const ListHead& head);
+  Result<Compared> Compare(const Job& job, ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
   // False: it would take too long.
   Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
@@ -119,7 +119,8 @@ class ListRequester {
   // The server lets us list and not get, which is enough for an informer.
   std::atomic<bool> may_not_get_{false};
   WireChoice& wire_;
-  bool protobuf_unreadable_ = false;  // said by the list that was read last
+  bool protobuf_unreadable_ = false;  // said by the list that was read last, like the next
+  bool rewound_ = false;              // it has an object that is older than the stored one
 };
 
 // Splits a list answer that is in memory as a whole; visit(item) for each.

@@ -161,6 +161,7 @@ ReflectorMachine::State ReflectorMachine::StreamList() {
   // Whatever happened to the stream, a plain list is the way out, at once; only the target's own
   // failures, refused rights and a stop are not the stream's fault.
   stream_.reset();
+  if (std::exchange(stream_is_older_, false)) return BeginListing("rewound", "");
   if (!version) {
     const ErrorCode code = version.error().code;
     if (target_.TakeFailed()) return Fail(version.error(), State::kStarting, "target");
@@ -226,6 +227,11 @@ Result<void> ReflectorMachine::TakeInitialEvent(const WatchEvent& event) {
   LARDER_ASSIGN_OR_RETURN(ObjectPtr object,
                           lister_.Parse({event.object, event.wire}, lister_.DefaultType()));
   if (!shard_.Matches(object->ns(), object->uid())) return {};
+  if (list_why_ != "rewound" && !cursor_.empty()) {
+    LARDER_ASSIGN_OR_RETURN(stream_is_older_,
+                            target_.StoredIsNewer(object->key(), object->resource_version()));
+    if (stream_is_older_) return MakeError(ErrorCode::kConflict, "older than what is stored");
+  }
   return target_.ListItem(std::move(object));
 }
 

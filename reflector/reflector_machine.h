@@ -140,6 +140,7 @@ class ReflectorMachine {
   size_t strategy_ = 0;             // which of the ways to list is being tried
   size_t strategies_declined_ = 0;  // in a row
   int list_failures_ = 0;           // in a row, with this strategy
+  bool stream_is_older_ = false;    // a streaming list has an object that is older than the stored
   int too_large_ = 0;               // answers "version too large" in a row
   int gone_ = 0;                    // expired versions in a row, with no event between
   int older_ = 0;                   // older bookmarks in a row, likewise

@@ -235,6 +235,19 @@ TEST_F(RelistTest, AnObjectThatIsOlderThanTheStoredOneMeansARewoundServer) {
   EXPECT_EQ(target.Count("End"), 1U);
 }
 
+// A relist that was cut off may have fetched it before the server was restored.
+TEST_F(RelistTest, AnObjectThatIsOlderInAFullListMeansARewoundServer) {
+  Stored();
+  target.Put("x/c", "uid-c", "30");
+  server.Push(Answer::Status(415, "UnsupportedMediaType"));
+  server.Push(Answer::Json(PodListJson("40", now_)));
+  server.Push(Answer::Json(PodListJson("41", now_)));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_EQ(target.Count("Begin rewound"), 1U);
+  EXPECT_EQ(target.Count("End"), 1U);
+}
+
 TEST_F(RelistTest, RefusesAnObjectUnderAnotherName) {
   Stored();
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));

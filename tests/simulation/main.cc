@@ -28,7 +28,9 @@ int main(int argc, char** argv) {
                                         {"early-cursor", Mutant::kEarlyCursor},
                                         {"drop-waiting", Mutant::kDropWaiting},
                                         {"lose-retry", Mutant::kLoseRetry},
-                                        {"early-retry", Mutant::kEarlyRetry}}));
+                                        {"early-retry", Mutant::kEarlyRetry},
+                                        {"lose-row", Mutant::kLoseRow},
+                                        {"tell-again", Mutant::kTellAgain}}));
   app.add_flag("--twice", twice, "Run each seed again, and compare the traces");
   CLI11_PARSE(app, argc, argv);
   spdlog::set_level(spdlog::level::off);

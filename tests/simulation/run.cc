@@ -13,10 +13,12 @@
 #include "base/wall_time.h"
 #include "indexer/indexer.h"
 #include "informer/collection_sync.h"
+#include "informer/listener.h"
 #include "queue/work_queue.h"
 #include "reflector/reflector.h"
 #include "storage/maintenance.h"
 #include "storage/testing.h"
+#include "tests/simulation/deliveries.h"
 #include "tests/simulation/journal.h"
 #include "tests/simulation/volatile_disk.h"
 #include "tests/simulation/world.h"
@@ -25,6 +27,9 @@ namespace larder::simulation {
 namespace {
 
 constexpr char kQueue[] = "work";
+constexpr char kHandler[] = "handler";
+// Few, so that changes wait on disk now and then.
+constexpr size_t kBuffer = 3;
 constexpr int kLives = 4;
 // Few, so that a DeltaFifo which nobody empties is full now and then.
 constexpr size_t kBatch = 6;
@@ -38,12 +43,13 @@ std::string KeyOf(const Object& object) { return object.key().ToString(); }
 class Life final : private ChangeSink, private Target {
  public:
   Life(World* world, VolatileDisk* disk, InstantClock* clock, const std::string& path,
-       Journal* journal, Mutant mutant, uint64_t seed)
+       Journal* journal, Deliveries* deliveries, Mutant mutant, uint64_t seed)
       : world_(*world),
         disk_(*disk),
         clock_(*clock),
         path_(path),
         journal_(*journal),
+        deliveries_(*deliveries),
         mutant_(mutant),
         random_(seed),
         work_clock_(journal->now) {}
@@ -81,7 +87,7 @@ class Life final : private ChangeSink, private Target {
     sync_options.max_batch_objects = kBatch;
     ChangeSink* const sink = this;
     sync_ = std::make_unique<CollectionSync>(indexer_.get(), sink, sync_options);
-    return true;
+    return OpenHandler();
   }
 
   // Runs until `calls` calls of the target, then the disk dies; 0: until the world is quiet.
@@ -107,6 +113,8 @@ class Life final : private ChangeSink, private Target {
   // REQUIRES: not dead.
   void Settle() {
     if (auto flushed = sync_->Flush(); !flushed) Fail("commit", flushed.error());
+    for (int i = 0; i < 100 && IsAnythingUntold(); ++i) Deliver();
+    ExpectThat(!IsAnythingUntold(), "the handler does not hear everything");
     while (!running_.empty()) Finish();
     while (IsWorkLeft()) {
       if (queue_->Len() == 0) work_clock_.Advance(std::chrono::seconds(1));
@@ -120,6 +128,8 @@ class Life final : private ChangeSink, private Target {
     journal_.now = work_clock_.WallNow() + std::chrono::seconds(random_() % 60);
     disk_.LetGo();
     sync_.reset();
+    listener_.reset();
+    names_.reset();
     queue_.reset();
     indexer_.reset();
     store_.reset();
@@ -149,6 +159,7 @@ class Life final : private ChangeSink, private Target {
                              world_.Difference(version, stored)));
     }
     CheckWork(stored);
+    CheckHandler(stored);
   }
   void CheckCaughtUp() {
     ExpectThat(Texts(Stored()) == Texts(world_.Now()), "a calm cluster was not caught up with");
@@ -171,6 +182,73 @@ class Life final : private ChangeSink, private Target {
   }
 
  private:
+  // As a SharedInformer does it.
+  bool OpenHandler() {
+    names_ = std::make_unique<DurableNames>(store_.get(), indexer_->collection().id);
+    if (auto loaded = names_->Load(); !loaded) return Fail("names", loaded.error());
+    const std::string wrong = deliveries_.Begin(names_->Revision(kHandler).has_value());
+    ExpectThat(wrong.empty(), wrong);
+    auto handler = std::make_shared<EventHandlerFuncs>();
+    handler->on_add = [this](const ObjectPtr& object, bool) { Heard(deliveries_.Hear(*object)); };
+    handler->on_update = [this](const ObjectPtr&, const ObjectPtr& object) {
+      Heard(deliveries_.Hear(*object));
+    };
+    handler->on_delete = [this](const ObjectPtr& last, bool) {
+      Heard(deliveries_.HearDelete(*last));
+    };
+    HandlerOptions options;
+    options.durable_name = kHandler;
+    if (mutant_ == Mutant::kTellAgain) options.revision = 1 + static_cast<uint32_t>(random_() % 9);
+    options.buffer_events = kBuffer;
+    listener_ = std::make_shared<Listener>(indexer_.get(), names_.get(), std::move(handler),
+                                           options, kHandler, &still_);
+    const auto writer = indexer_->BeginWrite();
+    const auto opened = listener_->Open(sync_->cursor().Complete());
+    return opened ? true : Fail("handler", opened.error());
+  }
+  bool IsAnythingUntold() const {
+    const ListenerStats stats = listener_->Stats();
+    return stats.buffered > 0 || stats.rows > 0;
+  }
+  // The handler's thread has its turn, for some changes or for all.
+  void Deliver() {
+    std::stop_source pause;
+    pause_ = pause;
+    tell_ = last_ ? 0 : random_() % 5;
+    const auto told = listener_->DeliverWaiting(pause.get_token());
+    if (dead_) return;
+    if (told) {
+      deliveries_.Acknowledged(Rows());
+    } else {
+      Fail("delivery", told.error());
+    }
+  }
+  // The handler has written it into its journal and is about to return.
+  void Heard(const std::string& wrong) {
+    ExpectThat(wrong.empty(), wrong);
+    if (!last_ && random_() % 60 == 0) Crash();
+    if (dead_ || (tell_ != 0 && --tell_ == 0)) pause_.request_stop();
+  }
+  // The keys whose changes wait for the handler on disk.
+  std::set<std::string> Rows() {
+    std::set<std::string> rows;
+    const auto scanned = store_->ScanDeltas(indexer_->collection().id, kHandler, {},
+                                            [&](const ObjectKey& key, std::string_view) {
+                                              rows.insert(key.ToString());
+                                              return true;
+                                            });
+    if (!scanned) Fail("rows", scanned.error());
+    return rows;
+  }
+  void CheckHandler(const State& stored) {
+    Deliveries::States states;
+    for (const auto& [name, pod] : stored) states["x/" + name] = StateOf(pod.uid, pod.version);
+    const std::set<std::string> rows = Rows();
+    for (const std::string& row : rows) world_.trace(row);
+    const std::string wrong = deliveries_.Check(states, rows);
+    ExpectThat(wrong.empty(), wrong);
+  }
+
   static std::set<std::string> Texts(const State& state) {
     std::set<std::string> texts;
     for (const auto& [name, pod] : state) texts.insert(PodJson(pod));
@@ -274,8 +352,11 @@ class Life final : private ChangeSink, private Target {
     (void)queue_->AddWithOptions(item.item, options);
   }
 
-  // ---- ChangeSink: the enqueuer
+  // ---- ChangeSink: the enqueuer and the handler
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change) override {
+    if (mutant_ != Mutant::kLoseRow || random_() % 10 != 0) {
+      LARDER_RETURN_IF_ERROR(listener_->Stage(writer, change));
+    }
     if (mutant_ == Mutant::kLoseQueueItem && change.type == ChangeType::kDeleted) return {};
     const std::string key = KeyOf(*change.current());
     journal_.Overtake(key);
@@ -284,8 +365,9 @@ class Life final : private ChangeSink, private Target {
   void Publish(bool committed) override {
     WorkQueue::Staged staged = std::exchange(staged_, {});
     if (committed) queue_->Committed(std::move(staged));
+    listener_->Publish(committed);
   }
-  void Synced() override {}
+  void Synced() override { listener_->ListComplete(); }
 
   // ---- Target: passes everything on, and is where the crash happens
   template <typename Call>
@@ -313,6 +395,7 @@ class Life final : private ChangeSink, private Target {
   }
   bool world_is_calm() const { return calls_left_ == 0; }
   void Crash() {
+    if (dead_) return;
     dead_ = true;
     if (random_() % 2 == 0) {
       // In the middle of a flush, if there is one to do.
@@ -327,6 +410,8 @@ class Life final : private ChangeSink, private Target {
     if (dead_) return;
     if (random_() % 4 == 0) work_clock_.Advance(std::chrono::milliseconds(random_() % 20'000));
     if (random_() % 3 == 0) Work();
+    if (random_() % 4 == 0) Deliver();
+    if (dead_) return;
     if (!running_.empty() && random_() % 3 == 0) Finish();
     if (random_() % 6 == 0 && queue_->Flush()) journal_.Written();
     if (random_() % 9 == 0 && store_->Sync()) journal_.Synced();
@@ -405,6 +490,7 @@ class Life final : private ChangeSink, private Target {
   InstantClock& clock_;
   const std::string path_;
   Journal& journal_;
+  Deliveries& deliveries_;
   const Mutant mutant_;
   std::mt19937_64 random_;
   FakeClock work_clock_;  // the queue's, which has no thread
@@ -416,11 +502,15 @@ class Life final : private ChangeSink, private Target {
   bool dead_ = false;
   std::string violation_;
   std::deque<WorkItem> running_;
+  std::stop_source pause_;  // of the handler's turn
+  uint64_t tell_ = 0;       // how many changes are left of it; 0: all
   WorkQueue::Staged staged_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<HotTier> hot_;
   std::unique_ptr<Indexer> indexer_;
   std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<DurableNames> names_;
+  std::shared_ptr<Listener> listener_;
   std::unique_ptr<CollectionSync> sync_;
 };
 
@@ -437,12 +527,13 @@ Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
   world.Change(static_cast<int>(random() % 8));
   VolatileDisk disk;
   Journal journal;
+  Deliveries deliveries;
   const std::string path = directory + "/store";
   std::filesystem::remove_all(path);
   std::string lives;
   for (int number = 0; number <= kLives && verdict.violation.empty(); ++number) {
     const bool last = number == kLives;
-    Life life(&world, &disk, &clock, path, &journal, mutant, random());
+    Life life(&world, &disk, &clock, path, &journal, &deliveries, mutant, random());
     if (life.Open()) {
       life.Check();
       if (last) {
@@ -461,7 +552,11 @@ Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
     const bool power = random() % 3 == 0;
     disk.Revive(power ? VolatileDisk::Loss::kPower : VolatileDisk::Loss::kProcess, random);
     journal.Crash(power);
-    if (random() % 5 == 0) world.Rewind();
+    deliveries.Crash(power);
+    if (random() % 5 == 0) {
+      world.Rewind();
+      deliveries.ClusterWasRestored();
+    }
   }
   return verdict;
 }

@@ -14,6 +14,8 @@
 //  (reliable);
 //  - work that only the queue knows, retries and delays, is not lost, does not come early and keeps
 //  its failures (journal.h);
+//  - a durable handler has heard, or will hear, of everything that is stored, in order, and again
+//  only of what was not acknowledged (deliveries.h);
 //  - a calm world is caught up with (never stale for ever).
 #pragma once
 
@@ -31,7 +33,9 @@ enum class Mutant {
   kEarlyCursor,
   kDropWaiting,
   kLoseRetry,
-  kEarlyRetry
+  kEarlyRetry,
+  kLoseRow,
+  kTellAgain,
 };
 
 struct Verdict {

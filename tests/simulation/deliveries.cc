@@ -1,0 +1,99 @@
+#include "tests/simulation/deliveries.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace larder::simulation {
+namespace {
+
+uint64_t VersionOf(const Object& object) {
+  return std::stoull(std::string(object.resource_version()));
+}
+
+}  // namespace
+
+std::string Deliveries::Begin(bool known) {
+  const bool forgotten = known_ && !known && !power_lost_;
+  known_ = known;
+  // Then it is told everything, and nothing of what came and went.
+  if (!known) keys_.clear();
+  return forgotten ? "the name of the handler was forgotten" : "";
+}
+
+std::string Deliveries::Hear(const Object& object) {
+  const std::string key = object.key().ToString();
+  const std::string state = fmt::format("{}@{}", object.uid(), object.resource_version());
+  Heard& heard = keys_[key];
+  std::string wrong;
+  if (!restored_ && VersionOf(object) < heard.version) {
+    wrong = fmt::format("the handler heard of {} at {} after {}", key, state, heard.version);
+  }
+  if (known_ && !restored_ && heard.acknowledged && !heard.fresh && heard.state == state) {
+    wrong = fmt::format("{} at {} was acknowledged and came again", key, state);
+  }
+  heard.state = state;
+  heard.version = std::max(heard.version, VersionOf(object));
+  heard.acknowledged = heard.unknown = false;
+  heard.fresh = true;
+  return wrong;
+}
+
+std::string Deliveries::HearDelete(const Object& last) {
+  const std::string key = last.key().ToString();
+  Heard& heard = keys_[key];
+  std::string wrong;
+  if (known_ && !restored_ && heard.acknowledged && !heard.fresh && heard.state.empty() &&
+      heard.gone == last.uid()) {
+    wrong = fmt::format("the end of {} was acknowledged and came again", key);
+  }
+  heard.state.clear();
+  heard.gone = last.uid();
+  heard.version = std::max(heard.version, VersionOf(last));
+  heard.acknowledged = heard.unknown = false;
+  heard.fresh = true;
+  return wrong;
+}
+
+std::string Deliveries::Check(const States& stored, const std::set<std::string>& rows) {
+  // What was heard and is lost is told again, or never was.
+  if (std::exchange(power_lost_, false) && known_) {
+    for (auto& [key, heard] : keys_) {
+      const auto it = stored.find(key);
+      heard = {};
+      if (it != stored.end()) heard.state = it->second;
+    }
+    for (const auto& [key, state] : stored) keys_[key].state = state;
+    for (const std::string& key : rows) keys_[key].unknown = true;
+  }
+  if (!known_) return {};
+  for (const auto& [key, state] : stored) {
+    if (rows.count(key) == 0 && !keys_[key].unknown && keys_[key].state != state) {
+      return fmt::format("the handler heard of {} at {}, it is at {}, and nothing is pending", key,
+                         keys_[key].state, state);
+    }
+  }
+  for (const auto& [key, heard] : keys_) {
+    const bool pending = rows.count(key) != 0 || heard.unknown;
+    if (!pending && stored.count(key) == 0 && !heard.state.empty()) {
+      return fmt::format("the handler will not hear that {} is gone", key);
+    }
+  }
+  return {};
+}
+
+void Deliveries::Acknowledged(const std::set<std::string>& rows) {
+  for (auto& [key, heard] : keys_) {
+    if (heard.fresh) heard.acknowledged = rows.count(key) == 0;
+  }
+}
+
+void Deliveries::Crash(bool power) {
+  for (auto& [key, heard] : keys_) heard.fresh = false;
+  if (!power) return;
+  power_lost_ = true;
+  for (auto& [key, heard] : keys_) heard.acknowledged = false;
+}
+
+}  // namespace larder::simulation
