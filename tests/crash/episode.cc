@@ -141,7 +141,7 @@ class Episode {
   }
 
   // What is wrong with how a process ended. Debian's RocksDB has its assertions on: one that fails
-  // is a crash like any other where the disk failed or was damaged, and is counted.
+  // is a crash like any other where the disk failed, and is counted.
   std::vector<std::string> JudgeEnd(std::optional<int> code) {
     if (!code) return {};
     if (code == kDamaged && options_.mode != "flip") {
@@ -149,7 +149,7 @@ class Episode {
     }
     if (*code >= 0 || code == -SIGKILL) return {};
     const std::string said = Said();
-    const bool hard = options_.mode == "io" || options_.mode == "full" || options_.mode == "flip";
+    const bool hard = options_.mode == "io" || options_.mode == "full";
     const std::string assertion = AssertionIn(said);
     if (code == -SIGABRT && hard && !assertion.empty()) {
       ++result_.aborts[assertion];
