@@ -40,11 +40,11 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->queue = queue;
   enqueuer->options = std::move(options);
   enqueuer->function = std::move(function);
+  const std::string name = EnqueuerName(enqueuer->options.name);
   bool initial_due = false;
   {
     const auto writer = indexer_->BeginWrite();
     MutexLock lock(mutex_);
-    const std::string name = EnqueuerName(enqueuer->options.name);
     for (const auto& other : enqueuers_) {
       if (other->options.name == enqueuer->options.name) {
         return MakeError(ErrorCode::kAlreadyExists, "there is an enqueuer named {} already",
@@ -57,8 +57,14 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
     enqueuers_.push_back(enqueuer);
   }
   // From here on changes are enqueued by their own commits.
-  if (initial_due) return EnqueueAll(*enqueuer);
-  return EnqueueKept(*enqueuer);
+  Result<void> outcome = initial_due ? EnqueueAll(*enqueuer) : EnqueueKept(*enqueuer);
+  if (outcome) return outcome;
+  // As if it had never been: it may be added again, and a known name's changes are kept until then.
+  const auto writer = indexer_->BeginWrite();
+  MutexLock lock(mutex_);
+  std::erase(enqueuers_, enqueuer);
+  if (!initial_due) absent_.try_emplace(name, indexer_.get(), name);
+  return outcome;
 }
 
 // What changed while nobody of this name was there, deletes included.

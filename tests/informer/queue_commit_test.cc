@@ -129,6 +129,23 @@ TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {
   EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b", "x/d"}));
 }
 
+TEST_F(EnqueuerTest, OneThatCouldNotBeAddedMayBeAddedAgain) {
+  CreatePod("a");
+  Open();
+  Sync();
+  CatchUp();
+  const auto closed = WorkQueue::Open({.name = "closed"});
+  ASSERT_TRUE(closed);
+  (*closed)->ShutDown();
+  const auto added = informer_->AddEnqueuer(
+      closed->get(), {.name = "work"}, [](const ObjectChange& change, const Enqueue& enqueue) {
+        enqueue(change.current()->key().ToString(), 0);
+      });
+  EXPECT_FALSE(added);
+  AddQueue(1);
+  EXPECT_EQ(Drain(), std::set<std::string>{"x/a"});
+}
+
 TEST_F(EnqueuerTest, ANameThatCouldNotBeWrittenIsWrittenWithTheNextCommit) {
   CreatePod("a");
   OpenWithQueue();
