@@ -249,12 +249,6 @@ class Life final : private ChangeSink, private Target {
     ExpectThat(wrong.empty(), wrong);
   }
 
-  static std::set<std::string> Texts(const State& state) {
-    std::set<std::string> texts;
-    for (const auto& [name, pod] : state) texts.insert(PodJson(pod));
-    return texts;
-  }
-
   // A key whose stored state the worker has not seen must be pending.
   void CheckWork(const State& stored) {
     std::set<std::string> pending;

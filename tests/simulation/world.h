@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@
 namespace larder::simulation {
 
 using State = std::map<std::string, TestPod>;  // by name
+
+inline std::set<std::string> Texts(const State& state) {
+  std::set<std::string> texts;
+  for (const auto& [name, pod] : state) texts.insert(PodJson(pod));
+  return texts;
+}
 
 class World final : public HttpTransport {
  public:
