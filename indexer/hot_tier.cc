@@ -23,8 +23,11 @@ size_t ShardCount(const HotTierOptions& options) {
 // Of a shard's room, as much as may be evicted while readers keep it from being freed.
 constexpr size_t kEvictAheadShare = 8;
 
+// An eighth more, for the gaps that the allocator has between pieces that come and go: with 11,000
+// small objects 8.0 MB counted without it were 9.1 MB of the process.
 size_t EntryBytes(size_t name_bytes, const Object& object) {
-  return object.ByteSize() + name_bytes + kEntryOverhead;
+  const size_t bytes = object.ByteSize() + name_bytes + kEntryOverhead;
+  return bytes + bytes / 8;
 }
 
 // A line that many read is written only where that says something new.
