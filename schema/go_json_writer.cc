@@ -4,6 +4,8 @@
 #include <charconv>
 #include <chrono>
 
+#include "schema/load8.h"
+
 namespace larder {
 namespace {
 
@@ -25,12 +27,6 @@ constexpr uint64_t IsHtml(uint64_t word) { return Is(word & ~(kOnes * 2), '<') |
 template <typename Special>
 bool IsPlainWord(uint64_t word, const Special& special) {
   return ((special(word) | word) & kHighs) == 0;
-}
-
-uint64_t Load8(const char* at) {
-  uint64_t word;
-  std::memcpy(&word, at, sizeof(word));
-  return word;
 }
 
 // Copies what needs no look, eight bytes at a time, and returns how many those are. Text of fewer

@@ -11,6 +11,7 @@
 #include "base/base64.h"
 #include "schema/go_json_writer.h"
 #include "schema/json_span.h"
+#include "schema/load8.h"
 #include "schema/wire_format.h"
 
 namespace larder {
@@ -365,12 +366,6 @@ class Converter {
 // Fewer are converted as fast as they are looked for; more are not worth their memory.
 constexpr size_t kLeastKnownBytes = 32;
 constexpr size_t kMostKnownBytes = 8192;
-
-uint64_t Load8(const char* at) {
-  uint64_t word;
-  std::memcpy(&word, at, sizeof(word));
-  return word;
-}
 
 }  // namespace
 
