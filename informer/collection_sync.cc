@@ -173,14 +173,25 @@ void CollectionSync::SetCursorState(const Cursor& cursor) {
   changed_.notify_all();
 }
 
-Result<void> CollectionSync::CommitCursor(Cursor next) {
+Result<void> CollectionSync::CommitCursor(Cursor next, Durability durability) {
   LARDER_RETURN_IF_ERROR(Flush());
   next.updated_ms = WallMs(*options_.clock);
   const auto writer = indexer_->BeginWrite();
   writer->SetCursor(next);
-  LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
+  LARDER_RETURN_IF_ERROR(writer->Commit(durability));
   SetCursorState(next);
   return {};
+}
+
+Result<void> CollectionSync::Rewound() {
+  // What waits moves the cursor.
+  LARDER_RETURN_IF_ERROR(Flush());
+  Cursor next = cursor();
+  next.resource_version.clear();
+  next.state = next.Complete() ? SyncState::kRelisting : SyncState::kListing;
+  // Synced, whatever was asked for: an older prefix would have the lost version to watch from, and
+  // the server may be past it by then.
+  return CommitCursor(next, Durability::kSync);
 }
 
 Result<void> CollectionSync::BeginList(std::string_view why) {
@@ -195,7 +206,7 @@ Result<void> CollectionSync::BeginList(std::string_view why) {
   first_list_ = !next.Complete();
   next.state = first_list_ ? SyncState::kListing : SyncState::kRelisting;
   ++next.epoch;
-  LARDER_RETURN_IF_ERROR(CommitCursor(next));
+  LARDER_RETURN_IF_ERROR(CommitCursor(next, options_.durability));
   rows_may_exist_ = false;
   LARDER_RETURN_IF_ERROR(indexer_->store()->ScanHeads(indexer_->collection().id, {},
                                                       [this](const ObjectKey&, const ObjectHead&) {
@@ -247,7 +258,7 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   next.state = SyncState::kSynced;
   next.resource_version = resource_version;
   next.witness = std::move(newest_);
-  LARDER_RETURN_IF_ERROR(CommitCursor(next));
+  LARDER_RETURN_IF_ERROR(CommitCursor(next, options_.durability));
   seen_.Clear();
   // A list is written once and replayed never: without this a restart would read it from the log.
   indexer_->store()->StartFlush();

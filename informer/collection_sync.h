@@ -82,6 +82,7 @@ class CollectionSync final : public Target {
   void Stop();
 
   Result<Position> Start() override;
+  Result<void> Rewound() override;
   Result<void> BeginList(std::string_view why) override;
   Result<void> ListItem(ObjectPtr object) override;
   Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
@@ -116,7 +117,7 @@ class CollectionSync final : public Target {
   Result<void> StageChange(Indexer::Writer& writer, const Indexer::Change& change,
                            const Delta& delta, CollectionSyncStats& done);
   // Commits a cursor with nothing else, after all that is in the queue.
-  Result<void> CommitCursor(Cursor next);
+  Result<void> CommitCursor(Cursor next, Durability durability);
   Result<void> PutObject(DeltaType type, ObjectPtr object, bool in_list,
                          std::string_view resource_version);
   Result<void> Sweep();

@@ -19,6 +19,7 @@ class GuardedTarget final : public Target {
   bool TakeFailed() { return std::exchange(failed_, false); }
 
   Result<Position> Start() override { return Note(target_.Start()); }
+  Result<void> Rewound() override { return Note(target_.Rewound()); }
   Result<void> BeginList(std::string_view why) override { return Note(target_.BeginList(why)); }
   Result<void> ListItem(ObjectPtr object) override {
     return Note(target_.ListItem(std::move(object)));

@@ -49,6 +49,17 @@ ReflectorMachine::State ReflectorMachine::BeginListing(std::string why, std::str
   return ListState();
 }
 
+// Of a server that lost its newest state. The target keeps that before anything more is asked: by
+// the time of a list the server may be past the stored version, and a process that begins then
+// cannot tell.
+ReflectorMachine::State ReflectorMachine::ListAnew() {
+  if (const Result<void> kept = target_.Rewound(); !kept) {
+    target_.TakeFailed();
+    return Fail(kept.error(), State::kStarting, "target");
+  }
+  return BeginListing("rewound", "");
+}
+
 ReflectorMachine::State ReflectorMachine::ListInTurn(State how) {
   ListGate::Pass pass;
   if (options_.list_gate != nullptr) {
@@ -71,7 +82,7 @@ ReflectorMachine::State ReflectorMachine::List() {
   const Result<ListRequester::Outcome> outcome =
       Strategy() == FirstSync::kPagedList ? lister_.Paged(job, token_) : lister_.Full(job, token_);
   if (!outcome) return ListFailed(outcome.error(), State::kListing);
-  if (outcome->end == ListRequester::End::kRewound) return BeginListing("rewound", "");
+  if (outcome->end == ListRequester::End::kRewound) return ListAnew();
   return ListDone(outcome->version);
 }
 
@@ -83,7 +94,7 @@ ReflectorMachine::State ReflectorMachine::Relist() {
     case ListRequester::End::kDone:
       return ListDone(outcome->version);
     case ListRequester::End::kRewound:
-      return BeginListing("rewound", "");
+      return ListAnew();
     case ListRequester::End::kTooMuch:
       break;
   }
@@ -161,7 +172,7 @@ ReflectorMachine::State ReflectorMachine::StreamList() {
   // Whatever happened to the stream, a plain list is the way out, at once; only the target's own
   // failures, refused rights and a stop are not the stream's fault.
   stream_.reset();
-  if (std::exchange(stream_is_older_, false)) return BeginListing("rewound", "");
+  if (std::exchange(stream_is_older_, false)) return ListAnew();
   if (!version) {
     const ErrorCode code = version.error().code;
     if (target_.TakeFailed()) return Fail(version.error(), State::kStarting, "target");

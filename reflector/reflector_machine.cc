@@ -120,7 +120,7 @@ ReflectorMachine::State ReflectorMachine::Rewound() {
                options_.name);
   recorder_.Restart("rewound");
   stream_.reset();
-  return BeginListing("rewound", "");
+  return ListAnew();
 }
 
 // A server that was restored and has since passed our version still shows the newest change that we

@@ -80,6 +80,7 @@ class ReflectorMachine {
   // Listing.
   State ListInTurn(State how);
   State BeginListing(std::string why, std::string version);
+  State ListAnew();
   State ListDone(const std::string& version);
   State ListFailed(const Error& error, State again);
   Result<std::optional<std::string>> ReadInitialEvents();

@@ -35,6 +35,10 @@ class Target {
 
   virtual Result<Position> Start() = 0;
 
+  // The server lost its newest state: what is stored may be from a time that it does not know, and
+  // no version of it proves anything before the next EndList. Returns when neither a crash nor a
+  // power loss can take that back; a list follows.
+  virtual Result<void> Rewound() { return {}; }
   // A list begins; until EndList nothing is complete. `why` is for log and metrics: "first"
   // (nothing was stored), "unfinished" (the process ended in the middle of a list), "gone" (the
   // version expired), "rewound" (the server lost its newest state: equal versions prove nothing),

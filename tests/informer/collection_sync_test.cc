@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "storage/maintenance.h"
+#include "storage/testing.h"
+#include "tests/informer/nobody_listens.h"
+#include "tests/simulation/volatile_disk.h"
 #include "tests/storage/support.h"
 
 namespace larder {
@@ -22,13 +25,6 @@ class Refuses final : public ChangeSink {
   Result<void> Stage(Indexer::Writer&, const ObjectChange&) override {
     return MakeError(ErrorCode::kIo, "refused");
   }
-  void Publish(bool) override {}
-  void Synced() override {}
-};
-
-class NobodyListens final : public ChangeSink {
- public:
-  Result<void> Stage(Indexer::Writer&, const ObjectChange&) override { return {}; }
   void Publish(bool) override {}
   void Synced() override {}
 };
@@ -82,6 +78,51 @@ TEST_F(CollectionSyncTest, ARelistOfARewoundServerIsStillOneAfterItWasCutOff) {
   });
   EXPECT_EQ(stored_, Pod(276, "kept")->json());
 }
+
+// Found by the simulation, seed 305340: the power went while the list was under way, and by the
+// next start the server had passed the version that was stored before.
+class CollectionSyncPowerLossTest : public ::testing::TestWithParam<uint64_t> {
+ protected:
+  void UntilThePowerGoes(
+      const std::function<void(CollectionSync&, const Target::Position&)>& what) {
+    const StoreOptions options{.path = dir_.path("store"), .clock = &clock_};
+    const auto store = Must(OpenStoreOnEnv(options, disk_.env()));
+    HotTier hot{HotTierOptions()};
+    const auto indexer = Must(Indexer::Open(store.get(), &hot, testing::SpecOf("pods"), {}));
+    CollectionSyncOptions sync_options;
+    sync_options.clock = &clock_;
+    sync_options.own_thread = false;
+    CollectionSync sync(indexer.get(), &nobody_, sync_options);
+    const Target::Position position = Must(sync.Start());
+    what(sync, position);
+    disk_.Die();
+    disk_.LetGo();
+  }
+
+  testing::TempDir dir_;
+  simulation::VolatileDisk disk_;
+  FakeClock clock_;  // stands still: nothing is synced that nobody asks for
+  NobodyListens nobody_;
+};
+
+TEST_P(CollectionSyncPowerLossTest, LeavesItKnownThatTheServerWasRewound) {
+  UntilThePowerGoes([](CollectionSync& sync, const Target::Position&) {
+    Must(sync.BeginList("first"));
+    Must(sync.EndList("308"));
+    // Of the lost time, and not committed yet when the server is found to be rewound.
+    Must(sync.Event(EventType::kAdded, testing::SmallObject("x", "a", 309, R"("status":{})")));
+    Must(sync.Rewound());
+    EXPECT_TRUE(sync.cursor().Complete()) << "it is served while it is listed";
+    Must(sync.BeginList("rewound"));
+  });
+  std::mt19937_64 random(GetParam());
+  disk_.Revive(simulation::VolatileDisk::Loss::kPower, random);
+  UntilThePowerGoes([](CollectionSync&, const Target::Position& position) {
+    EXPECT_TRUE(position.list_unfinished);
+    EXPECT_EQ(position.resource_version, "") << "nothing to watch from";
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Losses, CollectionSyncPowerLossTest, ::testing::Range<uint64_t>(1, 11));
 
 // Found by the simulation, seed 302005: the server was restored between the two.
 TEST_F(CollectionSyncTest, RowsOfAFirstListThatWasCutOffAreNotBelieved) {

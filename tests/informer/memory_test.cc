@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "informer/collection_sync.h"
 #include "tests/client/hostile_util.h"
+#include "tests/informer/nobody_listens.h"
 #include "tests/storage/support.h"
 
 namespace larder {
@@ -24,13 +25,6 @@ constexpr size_t kLimit = size_t{24} << 20;
 constexpr size_t kObjects = testing::kSanitizerSlack == 0 ? 200'000 : 5'000;
 // What a list takes for each object that it names (docs/guarantees.md).
 constexpr size_t kListBytesPerObject = 12;
-
-class NobodyListens final : public ChangeSink {
- public:
-  Result<void> Stage(Indexer::Writer&, const ObjectChange&) override { return {}; }
-  void Publish(bool) override {}
-  void Synced() override {}
-};
 
 // "VmHWM:" is the highest since ForgetPeak, "VmRSS:" is now.
 size_t StatusBytes(std::string_view name) {

@@ -27,6 +27,13 @@ Result<Target::Position> RecordingTarget::Start() {
   return position;
 }
 
+Result<void> RecordingTarget::Rewound() {
+  LARDER_RETURN_IF_ERROR(Note("Rewound"));
+  position.list_unfinished = true;
+  position.resource_version.clear();
+  return {};
+}
+
 Result<void> RecordingTarget::BeginList(std::string_view why) {
   LARDER_RETURN_IF_ERROR(Note("Begin " + std::string(why)));
   seen_.clear();

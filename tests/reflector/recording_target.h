@@ -21,9 +21,9 @@ class RecordingTarget final : public Target {
   // What Start returns; kept up by the calls, as a store's cursor is.
   Position position;
   std::map<std::string, Stored> objects;  // by key
-  std::vector<std::string>
-      calls;  // "Begin gone", "Item x/a@5", "Same x/a", "End 9", "ADDED x/a@6", "Bookmark 8"
-  std::vector<ObjectPtr> items;  // of lists and events, in the order they came
+  std::vector<std::string> calls;  // "Rewound", "Begin gone", "Item x/a@5", "Same x/a", "End 9",
+                                   // "ADDED x/a@6", "Bookmark 8"
+  std::vector<ObjectPtr> items;    // of lists and events, in the order they came
   // Fails the call with this text, once.
   std::string fail_at;
   // Runs before each call, with its text.
@@ -36,6 +36,7 @@ class RecordingTarget final : public Target {
   size_t Count(std::string_view prefix) const;
 
   Result<Position> Start() override;
+  Result<void> Rewound() override;
   Result<void> BeginList(std::string_view why) override;
   Result<void> ListItem(ObjectPtr object) override;
   Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,

@@ -98,9 +98,41 @@ TEST_F(StartTest, ListsInFullWhenTheServerIsBehindTheCursor) {
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "L", "W 999"));
-  EXPECT_THAT(target.calls, ElementsAre("Start", "Begin rewound", "Item x/a@999", "End 999"));
+  EXPECT_THAT(target.calls,
+              ElementsAre("Start", "Rewound", "Begin rewound", "Item x/a@999", "End 999"));
   EXPECT_EQ(target.objects.size(), 1U);
   EXPECT_EQ(Restarts("rewound"), 1U);
+}
+
+// Found by the simulation, seed 305340: the next process met a server that was past the version and
+// showed the newest change at the version that is stored, by chance.
+TEST_F(StartTest, AServerThatWasFoundRewoundIsListedByTheNextProcessToo) {
+  StoredAt("20");
+  target.position.witness = {{"x", "a"}, "20", false};
+  server.Always("V x/a", Answer::Json(MetadataListJson("15", {})));
+  server.Push(Answer::Status(500, "InternalError"));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("L"));
+  EXPECT_EQ(target.Count("Begin"), 0U);
+  stop = std::stop_source();
+  server.Always("V x/a", Answer::Json(MetadataListJson("30", {{.name = "a", .version = "20"}})));
+  server.Push(Answer::Json(PodListJson("30", {{.name = "a", .version = "20"}})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_EQ(target.Count("Begin"), 1U);
+  EXPECT_EQ(target.Count("End 30"), 1U);
+}
+
+TEST_F(StartTest, ARewoundServerIsNotListedBeforeThatIsKept) {
+  StoredAt("1000");
+  server.Always("V", Answer::Json(PodListJson("999", {})));
+  server.Push(Answer::Json(PodListJson("999", {})));
+  server.Push(Answer::Watch({}));
+  target.fail_at = "Rewound";
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "C", "V", "L", "W 999"));
+  EXPECT_THAT(target.calls, ElementsAre("Start", "failed Rewound", "Start", "Rewound",
+                                        "Begin rewound", "End 999"));
 }
 
 // A server that was restored and has since passed the cursor, looked at through the newest change

@@ -412,6 +412,9 @@ class Life final : private ChangeSink, private Target {
   }
 
   Result<Position> Start() override { return sync_->Start(); }
+  Result<void> Rewound() override {
+    return Through([&] { return sync_->Rewound(); });
+  }
   Result<void> BeginList(std::string_view why) override {
     return Through([&] { return sync_->BeginList(why); });
   }
@@ -429,10 +432,8 @@ class Life final : private ChangeSink, private Target {
     // A list that ends is flushed; before a second such flush the first must be done.
     while (disk_.RunOne()) {
     }
-    auto outcome = Through([&]() -> Result<void> {
-      LARDER_RETURN_IF_ERROR(mutant_ == Mutant::kSkipSweep ? SkipSweep(version)
-                                                           : sync_->EndList(version));
-      return {};
+    auto outcome = Through([&] {
+      return mutant_ == Mutant::kSkipSweep ? SkipSweep(version) : sync_->EndList(version);
     });
     Worker();
     return outcome;
