@@ -193,7 +193,7 @@ TEST_F(KeptRowsTest, WhoeverIsThereTheHandlerEndsWithWhatHolds) {
   bool hang = false;
   std::promise<void> release;
   const auto released = release.get_future().share();
-  std::atomic<int> hanging{0};
+  std::atomic<int> hanging{0}, ended{0};
   const auto hear = [&](const ObjectPtr& object, bool there) {
     std::unique_lock lock(mutex);
     if (!IsOn(*object)) hidden.push_back(object->key().ToString());
@@ -203,6 +203,7 @@ TEST_F(KeptRowsTest, WhoeverIsThereTheHandlerEndsWithWhatHolds) {
     ++hanging;
     lock.unlock();
     released.wait();
+    ++ended;
   };
   auto handler = std::make_shared<EventHandlerFuncs>();
   handler->on_add = [&](const ObjectPtr& object, bool) { hear(object, true); };
@@ -252,7 +253,7 @@ TEST_F(KeptRowsTest, WhoeverIsThereTheHandlerEndsWithWhatHolds) {
   release.set_value();
   listener_.reset();
   const std::weak_ptr<EventHandler> left = std::exchange(handler, nullptr);
-  while (!left.expired()) std::this_thread::yield();
+  while (!left.expired() || ended != hanging) std::this_thread::yield();
 }
 
 }  // namespace
