@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -102,7 +103,7 @@ class Bench:
             raise SystemExit(f"no scenario {', '.join(unknown)}; ./dev bench peers --help lists them")
 
     def plan(self, server):
-        """What is still to be run on this server, in order: round by round, and each round begins with another peer."""
+        """What is still to be run on this server: round by round, each in an order of its own, the same every time."""
         runs = []
         for number in range(1 if server.objects > MANY else self.options.rounds):
             for scenario in self.scenarios:
@@ -113,8 +114,9 @@ class Bench:
                 peers = [peer for peer in self.peers if scenario.peers(peer) and server.name in peer.servers
                          and (peer.main or server.objects <= VARIANTS_UP_TO
                               or (number == 0 and server.objects <= VARIANTS_ONCE_UP_TO))]
-                shift = number % len(peers) if peers else 0
-                for peer in peers[shift:] + peers[:shift]:
+                # Not in turn: a server's garbage is collected in the next one's time, so nobody may always come after the same.
+                random.Random(f"{scenario.name} {number}").shuffle(peers)
+                for peer in peers:
                     run = {"server": server.name, "objects": server.objects, "scenario": scenario.name,
                            "peer": peer.name, "round": number}
                     if Results.key(run) not in self.results.done:
