@@ -68,8 +68,8 @@ struct StoreOptions {
   Clock* clock = RealClock();
 };
 
-// How one memory limit is divided. Memtables, index and filter blocks count against the block cache.
-// What is left goes to what cannot be set beforehand: dictionaries, buffers of threads.
+// How one memory limit is divided. Memtables, index and filter blocks count against the block
+// cache. What is left goes to what cannot be set beforehand: dictionaries, buffers of threads.
 struct MemoryBudget {
   size_t hot_tier;
   size_t block_cache;

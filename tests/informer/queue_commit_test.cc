@@ -137,10 +137,10 @@ TEST_F(EnqueuerTest, OneThatCouldNotBeAddedMayBeAddedAgain) {
   const auto closed = WorkQueue::Open({.name = "closed"});
   ASSERT_TRUE(closed);
   (*closed)->ShutDown();
-  const auto added = informer_->AddEnqueuer(
-      closed->get(), {.name = "work"}, [](const ObjectChange& change, const Enqueue& enqueue) {
-        enqueue(change.current()->key().ToString(), 0);
-      });
+  const auto added = informer_->AddEnqueuer(closed->get(), {.name = "work"},
+                                            [](const ObjectChange& change, const Enqueue& enqueue) {
+                                              enqueue(change.current()->key().ToString(), 0);
+                                            });
   EXPECT_FALSE(added);
   AddQueue(1);
   EXPECT_EQ(Drain(), std::set<std::string>{"x/a"});

@@ -260,8 +260,8 @@ class KubeCompareTest : public ::testing::Test {
     return RunLarder(words, options);
   }
   void Compare(const std::vector<std::string>& words) {
-    const auto [theirs, ours] = Neighbours([&] { return Kubectl(real_, words); },
-                                           [&] { return Kubectl(ours_, words); });
+    const auto [theirs, ours] =
+        Neighbours([&] { return Kubectl(real_, words); }, [&] { return Kubectl(ours_, words); });
     EXPECT_EQ(theirs.exit_code, ours.exit_code) << theirs.err << ours.err;
     EXPECT_EQ(theirs.out, ours.out) << testing::PrintToString(words);
   }
