@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "schema/json_parser.h"
+#include "schema/kept_buffer.h"
 
 namespace larder {
 namespace {
@@ -330,8 +331,7 @@ bool Collect(const Object& object, Targets targets, Walker::Mode mode, size_t li
   const size_t size = rest.size();
   rest.append(Object::kJsonPadding, '\0');
   const bool whole = Collect(std::string_view(rest).substr(0, size), targets, mode, limit);
-  constexpr size_t kKeptBytes = size_t{256} << 10;
-  if (rest.capacity() > kKeptBytes) std::string().swap(rest);
+  DropLarge(rest);
   return whole;
 }
 

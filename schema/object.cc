@@ -9,6 +9,7 @@
 
 #include "schema/envelope_writer.h"
 #include "schema/json_parser.h"
+#include "schema/kept_buffer.h"
 #include "schema/wire_envelope.h"
 
 namespace larder {
@@ -223,12 +224,6 @@ std::string MissingType(const EnvelopeReader& envelope, const TypeMeta& fallback
     type += "\"apiVersion\":" + Json(fallback.api_version).dump() + ",";
   }
   return type;
-}
-
-// What a thread keeps for the next object; one huge object must not pin more.
-void DropLarge(std::string& kept) {
-  constexpr size_t kKeptBytes = size_t{256} << 10;
-  if (kept.capacity() > kKeptBytes) std::string().swap(kept);
 }
 
 // A server ends its answers with a new line, and the items of its lists with nothing.
