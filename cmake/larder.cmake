@@ -15,9 +15,10 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Without the second setting ccache caches nothing that uses a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # Without the first setting ccache caches nothing that uses a precompiled header. The other two make
+  # what one checkout compiled serve another, in another folder.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 option(LARDER_WERROR "Treat warnings as errors" OFF)

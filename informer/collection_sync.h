@@ -39,6 +39,8 @@ class ChangeSink {
   virtual void Publish(bool committed) = 0;
   // The collection is complete up to its cursor.
   virtual void Synced() = 0;
+  // And the server goes on from there (Target::InSync).
+  virtual void InSync() {}
 };
 
 struct CollectionSyncOptions {
@@ -91,6 +93,7 @@ class CollectionSync final : public Target {
   Result<void> EndList(std::string_view resource_version) override;
   Result<void> Event(EventType type, ObjectPtr object) override;
   Result<void> Bookmark(std::string_view resource_version) override;
+  void InSync() override { sink_->InSync(); }
 
   // Returns when all that was given so far is committed, or why it is not.
   Result<void> Flush();

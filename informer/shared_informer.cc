@@ -314,6 +314,11 @@ void SharedInformer::Synced() {
   RememberEnqueuers();
 }
 
+void SharedInformer::InSync() {
+  MutexLock lock(mutex_);
+  changed_.notify_all();
+}
+
 void SharedInformer::Start() {
   MutexLock lock(mutex_);
   if (stopped_ || std::exchange(started_, true)) return;
@@ -418,8 +423,7 @@ bool SharedInformer::HasSynced() const {
 
 Result<void> SharedInformer::WaitForSync(Clock::Steady deadline,
                                          const std::stop_token& stop) const {
-  // The reflector has no condition to wait on for "watch opened"; a look every few milliseconds is
-  // cheap and only happens at start.
+  MutexLock lock(mutex_);
   while (!HasSynced()) {
     if (options_.clock->Now() >= deadline) {
       const auto status = reflector_->Status();
@@ -427,7 +431,7 @@ Result<void> SharedInformer::WaitForSync(Clock::Steady deadline,
                        indexer_->collection().spec.ToString(), ToString(status.state),
                        status.error ? ", " + status.error->ToString() : std::string());
     }
-    if (stopped_ || !options_.clock->SleepFor(std::chrono::milliseconds(2), stop)) {
+    if (stopped_ || !options_.clock->WaitUntil(mutex_, changed_, deadline, stop)) {
       return MakeError(ErrorCode::kCancelled, "stopped before the first sync");
     }
   }

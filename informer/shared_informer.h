@@ -221,6 +221,7 @@ class SharedInformer final : private ChangeSink {
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change) override;
   void Publish(bool committed) override;
   void Synced() override;
+  void InSync() override;
   void Run(const std::stop_token& stop);
   void KeepForAbsent();
   Result<void> EnqueueAll(Enqueuer& enqueuer);

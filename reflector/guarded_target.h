@@ -40,6 +40,7 @@ class GuardedTarget final : public Target {
   Result<void> Bookmark(std::string_view resource_version) override {
     return Note(target_.Bookmark(resource_version));
   }
+  void InSync() override { target_.InSync(); }
 
  private:
   template <typename T>

@@ -80,6 +80,7 @@ void ReflectorMachine::Accepted() {
 void ReflectorMachine::InSync() {
   recorder_.Synced();
   recorder_.Healthy();
+  target_.InSync();
   if (!broken_since_) return;
   spdlog::info("{}: in sync again at version {}, after {:.1f} s", options_.name, cursor_,
                std::chrono::duration<double>(clock_->Now() - *broken_since_).count());

@@ -64,6 +64,9 @@ class Target {
   virtual Result<void> Event(EventType type, ObjectPtr object) = 0;
   // A bookmark: the cursor moves, nothing else changes.
   virtual Result<void> Bookmark(std::string_view resource_version) = 0;
+
+  // Status().synced is true: a list is complete, or the server accepted the watch.
+  virtual void InSync() {}
 };
 
 }  // namespace larder

@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "schema/field_scan.h"
+#include "schema/json_number.h"
 #include "schema/json_parser.h"
 #include "schema/kept_buffer.h"
 
@@ -139,31 +141,6 @@ std::string_view TrimEnd(std::string_view text) {
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-// simdjson hands out a number's token unchecked.
-bool IsNumber(std::string_view text) {
-  size_t at = 0;
-  auto digits = [&] {
-    const size_t begin = at;
-    while (at < text.size() && IsDigit(text[at])) ++at;
-    return at - begin;
-  };
-  auto take = [&](std::string_view any_of) {
-    if (at == text.size() || any_of.find(text[at]) == std::string_view::npos) return false;
-    ++at;
-    return true;
-  };
-  take("-");
-  const bool zero = at < text.size() && text[at] == '0';
-  const size_t whole = digits();
-  if (whole == 0 || (zero && whole > 1)) return false;
-  if (take(".") && digits() == 0) return false;
-  if (take("eE")) {
-    take("+-");
-    if (digits() == 0) return false;
-  }
-  return at == text.size();
-}
-
 enum class Walk { kGoOn, kEnough, kBroken };
 
 // One path on its way down: the steps that are left, and where its values go.
@@ -267,7 +244,7 @@ class Walker {
     } else {
       text = TrimEnd(value.raw_json_token());
       if (text == "null") return Walk::kGoOn;
-      if (text != "true" && text != "false" && !IsNumber(text)) return Walk::kBroken;
+      if (text != "true" && text != "false" && !IsJsonNumber(text)) return Walk::kBroken;
     }
     Walk walk = Walk::kGoOn;
     for (const Target& target : targets) walk = Add(target, text);
@@ -339,6 +316,11 @@ std::vector<std::string> Collect(const Object& object, Steps steps, Walker::Mode
                                  size_t limit) {
   std::vector<std::string> out;
   Target target{steps, &out};
+  if (mode == Walker::Mode::kScalars && IsInBody(target) && !object.Body().empty()) {
+    const ScannedField field = ScanField(object.Body(), steps);
+    if (field.outcome == ScannedField::Outcome::kValue) out.emplace_back(field.value);
+    if (field.outcome != ScannedField::Outcome::kAskParser) return out;
+  }
   if (!Collect(object, Targets(&target, 1), mode, limit)) out.clear();
   return out;
 }
@@ -409,7 +391,9 @@ std::vector<std::vector<std::string>> FieldPath::ValuesOf(std::span<const FieldP
       targets.push_back({steps, &out[i]});
     }
   }
-  if (targets.empty() || Collect(object, targets, Walker::Mode::kScalars, SIZE_MAX)) return out;
+  if (targets.empty()) return out;
+  // One alone has a shorter way.
+  if (targets.size() > 1 && Collect(object, targets, Walker::Mode::kScalars, SIZE_MAX)) return out;
   // What one path trips over another may not even look at.
   for (size_t i = 0; i < paths.size(); ++i) out[i] = paths[i].Values(object);
   return out;

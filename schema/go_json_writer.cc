@@ -10,6 +10,7 @@ namespace larder {
 namespace {
 
 constexpr size_t kFirstBytes = size_t{16} << 10;
+constexpr size_t kLeastMoreBytes = size_t{1} << 10;
 constexpr size_t kMostKeptBytes = size_t{256} << 10;
 
 // Eight bytes at a time: each test leaves the highest bit of the bytes that it holds for (and
@@ -100,18 +101,18 @@ size_t Utf8Length(std::string_view text) {
 }  // namespace
 
 GoJsonWriter::GoJsonWriter(std::string* out) : out_(*out) {
-  // All of the buffer is filled with zeros: what one large text left must not cost every later one.
   if (out_.capacity() > kMostKeptBytes && out_.size() < out_.capacity() / 4) {
     std::string().swap(out_);  // an assignment would keep it
   }
-  out_.resize(std::max(kFirstBytes, out_.capacity()));
+  // What the text before took is room enough for most: room that is added is filled with zeros.
+  if (out_.empty()) out_.resize(kFirstBytes);
   at_ = out_.data();
   end_ = at_ + out_.size();
 }
 
 void GoJsonWriter::Grow(size_t bytes) {
   const size_t used = size();
-  out_.resize(std::max(out_.size() * 2, used + bytes));
+  out_.resize(std::max(out_.size() + out_.size() / 4, used + bytes + kLeastMoreBytes));
   at_ = out_.data() + used;
   end_ = out_.data() + out_.size();
 }

@@ -40,10 +40,15 @@ enum Owner : uint32_t {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
+// Of labels, or annotations: room that is made once.
+constexpr size_t kUsualPairs = 16;
+
 // The metadata's fields, found first and written then: a message may have them in any order.
 class Reader {
  public:
   explicit Reader(std::string_view metadata) {
+    labels_.reserve(kUsualPairs);
+    annotations_.reserve(kUsualPairs);
     WireFields fields(metadata);
     while (fields.Next()) Collect(fields);
     Sort(labels_);
@@ -65,6 +70,8 @@ class Reader {
     envelope.generation = generation_;
     envelope.created = created_;
     envelope.deleted = deleted_;
+    envelope.labels.reserve(labels_.size());
+    envelope.annotations.reserve(annotations_.size());
     for (const auto& [key, value] : labels_) envelope.Add(envelope.labels, key, value);
     for (const auto& [key, value] : annotations_) envelope.Add(envelope.annotations, key, value);
     for (const OwnerTexts& owner : owners_) {

@@ -27,13 +27,44 @@ enum Field : uint8_t {
   kFieldEnd,
 };
 
-void RenderString(std::string& out, const flatbuffers::String* text) {
+// Takes what is appended to it for what a text should go on with: nothing is copied to compare it.
+class Expected {
+ public:
+  explicit Expected(std::string_view text) : rest_(text) {}
+
+  Expected& operator+=(char c) {
+    same_ = same_ && !rest_.empty() && rest_.front() == c;
+    if (same_) rest_.remove_prefix(1);
+    last_ = c;
+    return *this;
+  }
+  Expected& operator+=(std::string_view text) {
+    same_ = same_ && rest_.starts_with(text);
+    if (same_) rest_.remove_prefix(text.size());
+    if (!text.empty()) last_ = text.back();
+    return *this;
+  }
+  void append(const char* text, size_t size) { *this += std::string_view(text, size); }
+  char back() const { return last_; }
+
+  bool same() const { return same_; }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+  bool same_ = true;
+  char last_ = '\0';
+};
+
+template <typename Out>
+void RenderString(Out& out, const flatbuffers::String* text) {
   out += '"';
   if (text) out.append(text->data(), text->size());
   out += '"';
 }
 
-void RenderMember(std::string& out, std::string_view key, const flatbuffers::String* text) {
+template <typename Out>
+void RenderMember(Out& out, std::string_view key, const flatbuffers::String* text) {
   if (out.back() != '{') out += ',';
   out += '"';
   out += key;
@@ -41,7 +72,8 @@ void RenderMember(std::string& out, std::string_view key, const flatbuffers::Str
   RenderString(out, text);
 }
 
-void RenderTrue(std::string& out, std::string_view key, bool flag) {
+template <typename Out>
+void RenderTrue(Out& out, std::string_view key, bool flag) {
   if (!flag) return;
   if (out.back() != '{') out += ',';
   out += '"';
@@ -49,8 +81,8 @@ void RenderTrue(std::string& out, std::string_view key, bool flag) {
   out += "\":true";
 }
 
-void RenderPairs(std::string& out,
-                 const flatbuffers::Vector<flatbuffers::Offset<fbs::KeyValue>>* pairs) {
+template <typename Out>
+void RenderPairs(Out& out, const flatbuffers::Vector<flatbuffers::Offset<fbs::KeyValue>>* pairs) {
   out += '{';
   if (pairs) {
     for (const fbs::KeyValue* pair : *pairs) {
@@ -63,7 +95,8 @@ void RenderPairs(std::string& out,
   out += '}';
 }
 
-void RenderOwners(std::string& out, const fbs::Envelope& envelope, bool sorted) {
+template <typename Out>
+void RenderOwners(Out& out, const fbs::Envelope& envelope, bool sorted) {
   out += '[';
   if (envelope.owners()) {
     for (const fbs::OwnerReference* owner : *envelope.owners()) {
@@ -87,7 +120,8 @@ void RenderOwners(std::string& out, const fbs::Envelope& envelope, bool sorted) 
   out += ']';
 }
 
-void RenderFinalizers(std::string& out, const fbs::Envelope& envelope) {
+template <typename Out>
+void RenderFinalizers(Out& out, const fbs::Envelope& envelope) {
   out += '[';
   if (envelope.finalizers()) {
     for (const flatbuffers::String* finalizer : *envelope.finalizers()) {
@@ -98,12 +132,14 @@ void RenderFinalizers(std::string& out, const fbs::Envelope& envelope) {
   out += ']';
 }
 
-void RenderTwoDigits(std::string& out, unsigned number) {
+template <typename Out>
+void RenderTwoDigits(Out& out, unsigned number) {
   out += static_cast<char>('0' + number / 10 % 10);
   out += static_cast<char>('0' + number % 10);
 }
 
-void RenderTimestamp(std::string& out, int64_t seconds) {
+template <typename Out>
+void RenderTimestamp(Out& out, int64_t seconds) {
   const std::chrono::sys_seconds time{std::chrono::seconds(seconds)};
   const auto days = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date(days);
@@ -126,7 +162,8 @@ void RenderTimestamp(std::string& out, int64_t seconds) {
 }
 
 // Appends the value of one field as it is cut. False for a code that is none.
-bool Render(std::string& out, const fbs::Envelope& envelope, uint8_t field) {
+template <typename Out>
+bool Render(Out& out, const fbs::Envelope& envelope, uint8_t field) {
   switch (field) {
     case kName:
       RenderString(out, envelope.name());
@@ -284,14 +321,15 @@ struct Cut {
 };
 using Cuts = std::array<Cut, kFieldEnd>;
 
-// How the value at `at` can be cut as `field`: 0 where it cannot. `rendered` is scratch.
+// How the value at `at` can be cut as `field`, and where it ends: 0 where it cannot.
 uint8_t CutAs(std::string_view json, size_t at, uint8_t field, const fbs::Envelope& envelope,
-              std::string& rendered) {
+              size_t& end) {
   for (const uint8_t form : {field, static_cast<uint8_t>(field == kOwners ? kOwnersSorted : 0)}) {
     if (form == 0) continue;
-    rendered.clear();
-    Render(rendered, envelope, form);
-    if (json.substr(at, rendered.size()) == rendered) return form;
+    Expected value(json.substr(at));
+    Render(value, envelope, form);
+    end = json.size() - value.rest().size();
+    if (value.same()) return form;
   }
   return 0;
 }
@@ -302,7 +340,6 @@ size_t FindCuts(const Object& object, Cuts& cuts) {
   uint32_t wanted = FieldsOf(object.envelope());
   uint32_t seen = 0;
   size_t count = 0;
-  thread_local std::string rendered;
   Walker walker(json);
   if (!walker.EnterMetadata()) return 0;
   std::string_view key;
@@ -311,13 +348,14 @@ size_t FindCuts(const Object& object, Cuts& cuts) {
     const uint32_t bit = field == 0 ? 0 : 1U << field;
     const size_t begin = walker.at();
     const bool repeated = (seen & bit) != 0;
+    size_t end = 0;
     const uint8_t form =
-        field == 0 || repeated ? 0 : CutAs(json, begin, field, object.envelope(), rendered);
+        field == 0 || repeated ? 0 : CutAs(json, begin, field, object.envelope(), end);
     seen |= bit;
     wanted &= ~bit;
     if (form != 0) {
-      cuts[count++] = {form, begin, begin + rendered.size()};
-      walker.MoveTo(begin + rendered.size());
+      cuts[count++] = {form, begin, end};
+      walker.MoveTo(end);
     } else if (!walker.SkipValue()) {
       break;
     }

@@ -40,7 +40,7 @@ ReceivedBytes::ReceivedBytes()
     : thread_([this](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
           Look();
-          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
         }
       }) {}
 
