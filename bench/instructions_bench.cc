@@ -26,9 +26,11 @@
 #include <vector>
 
 #include "apiserver/workload.h"
+#include "base/base64.h"
 #include "bench/support.h"
 #include "indexer/indexer.h"
 #include "queue/work_queue.h"
+#include "schema/wire_to_json.h"
 
 namespace larder::bench {
 namespace {
@@ -36,8 +38,34 @@ namespace {
 constexpr double kTolerance = 0.03;
 constexpr int kSkipped = 77;
 constexpr size_t kPods = 150;  // few enough that no dictionary is trained meanwhile
+constexpr int kWireRounds = 20;
 
 }  // namespace
+
+// An object as protobuf.
+struct WireSample {
+  TypeMeta type;
+  const WireMessage* message = nullptr;
+  std::string bytes;
+};
+
+// Those that the tests have: every type of field is among them.
+std::vector<WireSample> WireSamples() {
+  std::vector<WireSample> samples;
+  std::ifstream file(LARDER_WIRE_OBJECTS);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    WireSample sample;
+    std::string base64;
+    words >> sample.type.api_version >> sample.type.kind >> base64;
+    sample.message = WireSchema::BuiltIn().Find(sample.type);
+    sample.bytes = DecodeBase64(base64).value_or("");
+    if (sample.message == nullptr || sample.bytes.empty()) Die("a wire sample cannot be read");
+    samples.push_back(std::move(sample));
+  }
+  if (samples.empty()) Die("there are no wire samples");
+  return samples;
+}
 
 struct Fixture {
   Fixture() {
@@ -57,6 +85,7 @@ struct Fixture {
     queue = OrDie(WorkQueue::Open(std::move(options)));
   }
   const TempDir dir;
+  const std::vector<WireSample> wire = WireSamples();
   std::vector<std::string> texts;
   std::vector<ObjectPtr> objects;
   std::unique_ptr<Store> store;
@@ -69,6 +98,7 @@ struct Fixture {
 // mangled.
 extern "C" {
 void larder_count_decode(Fixture& fixture);
+void larder_count_decode_wire(Fixture& fixture);
 void larder_count_commit(Fixture& fixture);
 void larder_count_get(Fixture& fixture);
 void larder_count_get_hot(Fixture& fixture);
@@ -77,6 +107,17 @@ void larder_count_queue(Fixture& fixture);
 
 [[gnu::noinline]] void larder_count_decode(Fixture& fixture) {
   for (const std::string& text : fixture.texts) (void)OrDie(Object::Parse(text));
+}
+
+// Nothing is known of the objects before: each byte is converted.
+[[gnu::noinline]] void larder_count_decode_wire(Fixture& fixture) {
+  std::string json;
+  for (int round = 0; round < kWireRounds; ++round) {
+    for (const WireSample& sample : fixture.wire) {
+      KnownJson known;
+      (void)OrDie(WireToJson(*sample.message, sample.type, sample.bytes, 1000, known, json));
+    }
+  }
 }
 
 [[gnu::noinline]] void larder_count_commit(Fixture& fixture) {
@@ -118,8 +159,9 @@ struct Workload {
   void (*run)(Fixture&);
   double operations;
 };
-constexpr std::array<Workload, 5> kWorkloads = {{
+constexpr std::array<Workload, 6> kWorkloads = {{
     {"larder_count_decode", larder_count_decode, kPods},
+    {"larder_count_decode_wire", larder_count_decode_wire, kWireRounds},
     {"larder_count_commit", larder_count_commit, kPods},
     {"larder_count_get", larder_count_get, kPods},
     {"larder_count_get_hot", larder_count_get_hot, 20.0 * kPods},

@@ -27,8 +27,8 @@ set(LARDER_SANITIZE "" CACHE STRING "Sanitizers to build with, for example addre
 
 add_library(larder_flags INTERFACE)
 target_compile_options(larder_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
-# The sanitizer, lint, coverage and fuzz presets compile many files of a folder as one (a unity
-# build), the tools always do: heavy headers are read once. Then a file is no longer GCC's main one,
+# All presets but dev and clang compile several files of a folder as one (a unity build), the tools
+# always do: heavy headers are read once. Then a file is no longer GCC's main one,
 # and the first warning is wrong about it; the second tells of names in other files.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(larder_flags INTERFACE -Wno-subobject-linkage)

@@ -11,7 +11,7 @@ namespace {
 using Outcome = ScannedField::Outcome;
 
 // No API nests this deep.
-constexpr uint32_t kMaxDepth = 256;
+constexpr uint32_t kDeepest = 256;
 
 class Scanner {
  public:
@@ -81,7 +81,7 @@ class Scanner {
       return TakeString(text);
     }
     if (rest_.front() != '{' && rest_.front() != '[') return !TakeToken().empty();
-    JsonSpan span(kMaxDepth);
+    JsonSpan span(kDeepest);
     const auto end = span.Scan(rest_);
     if (end) rest_.remove_prefix(*end);
     return end.has_value();

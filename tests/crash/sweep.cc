@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 60s;
+constexpr auto kStepPatience = 60s;
 constexpr uint64_t kPods = 12;
 constexpr uint64_t kChangesAStep = 8;
 // How many operations there are differs a little from process to process.
@@ -119,7 +119,7 @@ class Trial {
     std::vector<std::string> command = Command(plan_);
     command.emplace_back("--scenario");
     const pid_t pid = Spawn(std::move(command), said_);
-    for (const auto deadline = std::chrono::steady_clock::now() + kPatience;;) {
+    for (const auto deadline = std::chrono::steady_clock::now() + kStepPatience;;) {
       const auto now = std::chrono::steady_clock::now();
       if (const auto code = WaitFor(pid, now + 1ms)) return code;
       if (now > deadline) break;
@@ -136,7 +136,7 @@ class Trial {
   std::optional<int> RunToRest() {
     WriteNewest(settle_);
     const pid_t pid = Spawn(Command({}), said_);
-    const auto code = WaitFor(pid, std::chrono::steady_clock::now() + kPatience);
+    const auto code = WaitFor(pid, std::chrono::steady_clock::now() + kStepPatience);
     if (!code) Kill(pid);
     return code;
   }
