@@ -93,7 +93,8 @@ struct StatsOptions {
 };
 Result<StoreStats> GetStats(const Store& store, const StatsOptions& options = {});
 
-// About how many objects a collection has, without reading a row: from the tables' own figures.
+// About how many objects a collection has, without reading a row: from the tables' own figures, and
+// from a guess of RocksDB's for what is still in memory, which may be wrong by a third.
 uint64_t EstimateObjects(const Store& store, CollectionId collection);
 
 // ---- compaction

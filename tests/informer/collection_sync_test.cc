@@ -217,7 +217,6 @@ TEST_F(CollectionSyncTest, AnOldEventBehindANewOneTakesNothingBackEither) {
   EXPECT_EQ(Must(indexer->GetByKey({"x", "a"}))->json(), Pod(14, "newest")->json());
 }
 
-// A watch that falls silent makes no call that could return the error.
 // More than one round of the sweep.
 TEST_F(CollectionSyncTest, AListThatLostThousandsSweepsThemAllAndNothingElse) {
   constexpr uint64_t kPods = 10'000;
@@ -232,6 +231,8 @@ TEST_F(CollectionSyncTest, AListThatLostThousandsSweepsThemAllAndNothingElse) {
   Must(sync.BeginList("first"));
   for (uint64_t i = 0; i < kPods; ++i) Must(sync.ListItem(pod(i)));
   Must(sync.EndList("20000"));
+  // RocksDB guesses how many rows are in memory, by a third wrong at times; of tables it knows.
+  Must(Compact(*store));
   EXPECT_NEAR(static_cast<double>(EstimateObjects(*store, indexer->collection().id)), kPods,
               kPods / 10);
   Must(sync.BeginList("gone"));
@@ -242,6 +243,7 @@ TEST_F(CollectionSyncTest, AListThatLostThousandsSweepsThemAllAndNothingElse) {
   for (uint64_t i = 0; i < kPods; i += 100) EXPECT_TRUE(indexer->GetByKey(pod(i)->key()));
 }
 
+// A watch that falls silent makes no call that could return the error.
 TEST_F(CollectionSyncTest, TellsOfAFailedCommitWithoutBeingAsked) {
   const auto store = Must(Store::Open({.path = dir_.path()}));
   HotTier hot{HotTierOptions()};
