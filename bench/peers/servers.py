@@ -69,8 +69,11 @@ class RealServer(Server):
         sizes = [int(folder.name.removeprefix("bench-")) for folder in self.folder.parent.glob("bench-*")]
         smaller = max((size for size in sizes if size < self.objects), default=None)
         if smaller and not self.folder.exists():
-            shutil.copytree(self.folder.with_name(f"bench-{smaller}"), self.folder,
+            begun = self.folder.with_name(f"begun-{self.objects}")  # a copy that was cut off is none
+            shutil.rmtree(begun, ignore_errors=True)
+            shutil.copytree(self.folder.with_name(f"bench-{smaller}"), begun,
                             ignore=shutil.ignore_patterns("kubeconfig*", "ports", "*.pid", "*.log"))
+            begun.rename(self.folder)
 
     def start(self):
         self.take_over()

@@ -1,6 +1,7 @@
 // What users of client-go's shared informer rely on; docs/informers.md says which of its tests each
 // answers to.
 #include <atomic>
+#include <future>
 #include <random>
 
 #include "tests/informer/fixture.h"
@@ -334,6 +335,37 @@ TEST_F(InformerTest, TransformThatFailsSkipsNothing) {
   ASSERT_TRUE(synced) << synced.error().ToString();
   EXPECT_EQ(*informer_->GetIndexer().Count(), 2u);
   informer_->Stop();
+}
+
+// The clock stands still: whoever looked again after a while would look once.
+class StandingClockTest : public ResyncTest {
+ protected:
+  std::future<Result<void>> BeginWait() {
+    auto synced = std::async(std::launch::async,
+                             [this] { return informer_->WaitForSync(Clock::Steady::max(), {}); });
+    EXPECT_TRUE(waiter_.WaitFor([this](const auto&) { return clock_.Waiters() > 0; }));
+    return synced;
+  }
+};
+
+TEST_F(StandingClockTest, WaitForSyncIsWokenWhenItIsInSync) {
+  CreatePod("a");
+  OpenOnFakeClock();
+  auto synced = BeginWait();
+  informer_->Start();
+  ASSERT_EQ(synced.wait_for(seconds(30)), std::future_status::ready);
+  EXPECT_TRUE(synced.get());
+  EXPECT_TRUE(informer_->HasSynced());
+}
+
+TEST_F(StandingClockTest, WaitForSyncIsWokenByStop) {
+  OpenOnFakeClock();
+  auto synced = BeginWait();
+  informer_->Stop();
+  ASSERT_EQ(synced.wait_for(seconds(30)), std::future_status::ready);
+  const Result<void> outcome = synced.get();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::kCancelled);
 }
 
 TEST_F(InformerTest, WaitUntilServesOnesOwnWrite) {
