@@ -108,10 +108,9 @@ Result<void> MakePrivateDirectory(const std::string& path) {
                    "cannot make the directory {}: {}", path, std::strerror(error));
 }
 
-Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for_writing) {
-  if (path.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument, "no directory given for the store");
-  }
+namespace {
+
+Result<void> LookAndPrepare(const std::string& path, bool may_create, bool for_writing) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     if (error == std::errc::permission_denied) {
@@ -146,6 +145,20 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
   }
   if (may_create) return MakePrivateDirectory(path);
   return MakeError(ErrorCode::kNotFound, "no store at {}: it is empty", path);
+}
+
+}  // namespace
+
+Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for_writing) {
+  if (path.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "no directory given for the store");
+  }
+  Result<void> prepared = LookAndPrepare(path, may_create, for_writing);
+  // Another process made the store behind our look: it is there to be looked at now.
+  if (!prepared && prepared.error().code == ErrorCode::kAlreadyExists) {
+    prepared = LookAndPrepare(path, may_create, for_writing);
+  }
+  return prepared;
 }
 
 pid_t LockOwner(const std::string& path) {
