@@ -358,6 +358,24 @@ TEST_F(StandingClockTest, WaitForSyncIsWokenWhenItIsInSync) {
   EXPECT_TRUE(informer_->HasSynced());
 }
 
+// No list tells a resumed one: it is in sync with the first event of its watch.
+TEST_F(StandingClockTest, WaitForSyncIsWokenWhenAWatchIsAccepted) {
+  Open();
+  Sync();
+  Close();
+  OpenOnFakeClock();
+  auto synced = BeginWait();
+  informer_->Start();
+  ASSERT_TRUE(
+      waiter_.WaitFor([this](const auto&) { return informer_->Status().reflector.watches > 0; }));
+  EXPECT_FALSE(informer_->HasSynced());
+  CreatePod("a");
+  const bool woken = synced.wait_for(seconds(20)) == std::future_status::ready;
+  EXPECT_TRUE(woken);
+  if (!woken) informer_->Stop();
+  EXPECT_EQ(synced.get().has_value(), woken);
+}
+
 TEST_F(StandingClockTest, WaitForSyncIsWokenByStop) {
   OpenOnFakeClock();
   auto synced = BeginWait();
