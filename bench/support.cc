@@ -73,12 +73,17 @@ std::optional<std::string> Output(const std::string& command) {
   return out;
 }
 
+namespace {
+
+// Where built peers are kept from run to run.
 std::string CacheFolder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   if (cache != nullptr) return std::string(cache) + "/larder";
   const char* home = std::getenv("HOME");
   return (home != nullptr ? std::string(home) : std::string("/tmp")) + "/.cache/larder";
 }
+
+}  // namespace
 
 std::optional<std::string> BuildPeer(const std::string& module, const std::string& name) {
   if (!Output("command -v go")) return std::nullopt;

@@ -44,8 +44,6 @@ Figures FiguresIn(const std::string& lines);
 // What a command without user input in it prints; nullopt when it fails.
 std::optional<std::string> Output(const std::string& command);
 
-// Where built peers and loaded servers are kept from run to run.
-std::string CacheFolder();
 // Builds the program `name` of the Go module bench/peers/go (`module`) into the cache folder;
 // nullopt without a Go toolchain that can.
 std::optional<std::string> BuildPeer(const std::string& module, const std::string& name);
