@@ -1,6 +1,7 @@
 // simulation [--seeds N] [--seed FIRST] [--mutant NAME] [--twice]: runs N seeds and says what
 // broke.
 //
+// A long run says every 10,000 seeds how far it is: what was run counts, even if it is cut off.
 // Exits 1 on a violation; with a mutant, 1 when nothing is found.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -11,6 +12,10 @@
 #include <iostream>
 
 #include "tests/simulation/run.h"
+
+namespace {
+constexpr uint64_t kSeedsBetweenLines = 10'000;
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace larder::simulation;
@@ -41,20 +46,28 @@ int main(int argc, char** argv) {
     return 2;
   }
   uint64_t violations = 0, traces = 0;
+  const auto summary = [&](uint64_t done) {
+    return fmt::format("{} seeds from {}, {} violations, trace {:016x}", done, first, violations,
+                       traces);
+  };
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     Verdict verdict = Run(seed, directory, mutant);
     if (twice && Run(seed, directory, mutant).trace != verdict.trace) {
       verdict.violation = "the same seed gave another trace";
     }
     traces = traces * 31 + verdict.trace;
-    if (verdict.violation.empty()) continue;
-    ++violations;
-    std::cout << fmt::format("seed {}: {}\n  repeat with: simulation --seeds 1 --seed {}\n", seed,
-                             verdict.violation, seed);
-    if (mutant != Mutant::kNone) break;  // found
+    if (!verdict.violation.empty()) {
+      ++violations;
+      std::cout << fmt::format("seed {}: {}\n  repeat with: simulation --seeds 1 --seed {}\n", seed,
+                               verdict.violation, seed);
+      if (mutant != Mutant::kNone) break;  // found
+    }
+    const uint64_t done = seed - first + 1;
+    if (done % kSeedsBetweenLines == 0 && done < seeds) {
+      std::cerr << "simulation: so far " << summary(done) << std::endl;
+    }
   }
   std::filesystem::remove_all(directory);
-  std::cout << fmt::format("{} seeds from {}, {} violations, trace {:016x}\n", seeds, first,
-                           violations, traces);
+  std::cout << summary(seeds) << "\n";
   return (violations > 0) == (mutant == Mutant::kNone) ? 1 : 0;
 }
