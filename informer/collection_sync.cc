@@ -333,7 +333,7 @@ Result<ObjectPtr> CollectionSync::Transformed(const ObjectPtr& object) const {
 
 Result<void> CollectionSync::PutObject(DeltaType type, ObjectPtr object, bool in_list,
                                        std::string_view resource_version) {
-  if (options_.transform) {
+  if (options_.transform && !object->projected()) {
     LARDER_ASSIGN_OR_RETURN(object, Transformed(object));
   }
   Delta delta;

@@ -116,6 +116,7 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
   reflector.field_selector = spec.field_selector;
   reflector.shard_selector = kept.shard_selector;
   reflector.metadata_only = kept.metadata_only;
+  reflector.transform = kept.transform;
   reflector.clock = kept.clock;
   if (reflector.list_gate == nullptr) reflector.list_gate = context.list_gate;
   if (reflector.registry == nullptr) reflector.registry = context.registry;

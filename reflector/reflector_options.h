@@ -12,6 +12,7 @@
 #include "reflector/backoff.h"
 #include "reflector/list_gate.h"
 #include "schema/resource.h"
+#include "schema/transform.h"
 
 namespace prometheus {
 class Registry;
@@ -50,6 +51,9 @@ struct ReflectorOptions {
   // server's work of JSON. What reaches the target is the same JSON. A server whose protobuf holds
   // a field that this build does not know is asked for JSON from then on.
   bool protobuf = true;
+  // What the target cuts out of every object. The reflector leaves it out of what it reads as
+  // protobuf where it can (Object::projected); the rest is the target's to cut.
+  Transform transform{};
   // Shared by reflectors that should not all list at once; null: lists at once. Must outlive them.
   ListGate* list_gate = nullptr;
 

@@ -4,12 +4,14 @@
 
 namespace larder {
 
-WireChoice::WireChoice(const ReflectorOptions& options)
-    : options_(options),
-      message_(
-          options.protobuf && !options.metadata_only
-              ? WireSchema::BuiltIn().Find({options.resource.ApiVersion(), options.resource.kind})
-              : nullptr) {}
+WireChoice::WireChoice(const ReflectorOptions& options) : options_(options), message_(nullptr) {
+  if (!options.protobuf || options.metadata_only) return;
+  const WireMessage* const whole =
+      WireSchema::BuiltIn().Find({options.resource.ApiVersion(), options.resource.kind});
+  if (whole == nullptr) return;
+  projection_ = WireProjection::Of(*whole, options.transform);
+  message_ = projection_ ? &projection_->message() : whole;
+}
 
 void WireChoice::GiveUp(const Error& why) {
   if (message_.exchange(nullptr) == nullptr) return;

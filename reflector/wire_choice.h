@@ -8,10 +8,11 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "base/error.h"
 #include "reflector/reflector_options.h"
-#include "schema/wire_schema.h"
+#include "schema/wire_projection.h"
 
 namespace larder {
 
@@ -19,7 +20,8 @@ class WireChoice {
  public:
   explicit WireChoice(const ReflectorOptions& options);
 
-  // What its objects look like; null: it asks for JSON.
+  // What its objects look like, and are read as: without what the transform cuts out. Null: it asks
+  // for JSON.
   const WireMessage* message() const { return message_.load(std::memory_order_relaxed); }
 
   // May this error of a protobuf answer be gone in JSON?
@@ -31,6 +33,7 @@ class WireChoice {
 
  private:
   const ReflectorOptions& options_;
+  std::unique_ptr<const WireProjection> projection_;
   std::atomic<const WireMessage*> message_;
 };
 

@@ -297,7 +297,7 @@ Result<ObjectPtr> Object::FromWire(std::string_view json, const TypeMeta& type,
   std::string text;
   text.reserve(BytesOf(json.size(), envelope.size()));
   text = json;
-  ObjectPtr object = FromParts(envelope, std::move(text), head.body_at);
+  ObjectPtr object = Make(envelope, std::move(text), head);
   DropLarge(envelope);
   return object;
 }
@@ -307,17 +307,23 @@ Result<ObjectPtr> Object::FromJson(const Json& json) {
 }
 
 ObjectPtr Object::FromParts(std::string_view envelope, std::string json, size_t body_at) {
+  return Make(envelope, std::move(json), {.metadata = {}, .body_at = body_at});
+}
+
+ObjectPtr Object::Make(std::string_view envelope, std::string json, const WireHead& head) {
   const size_t json_size = json.size();
   json.reserve(BytesOf(json_size, envelope.size()));
   json.resize(EnvelopeAt(json_size));
   json.append(envelope);
-  return std::make_shared<const Object>(Private{}, std::move(json), json_size, body_at);
+  return std::make_shared<const Object>(Private{}, std::move(json), json_size, head.body_at,
+                                        head.projected);
 }
 
-Object::Object(Private, std::string bytes, size_t json_size, size_t body_at)
+Object::Object(Private, std::string bytes, size_t json_size, size_t body_at, bool projected)
     : bytes_(std::move(bytes)),
       json_size_(json_size),
       body_at_(body_at),
+      projected_(projected),
       root_(fbs::GetEnvelope(envelope_bytes().data())) {}
 
 std::string_view Object::api_version() const { return View(root_->api_version()); }

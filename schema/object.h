@@ -65,6 +65,7 @@ struct TypeMeta {
 struct WireHead {
   std::string_view metadata;
   size_t body_at = 0;
+  bool projected = false;  // see Object::projected
 };
 
 struct OwnerReference {
@@ -127,6 +128,9 @@ class Object {
     return std::string_view(bytes_).substr(EnvelopeAt(json_size_));
   }
   const fbs::Envelope& envelope() const { return *root_; }
+  // It was made without what its collection's transform cuts out (schema/wire_projection.h), so
+  // that there is nothing left to cut.
+  bool projected() const { return projected_; }
 
   // A copy to change. Integers beyond 64 bits become doubles here, as in Go; json() keeps them.
   Json ToMutable() const;
@@ -138,9 +142,10 @@ class Object {
 
   // Use Parse or FromParts.
   struct Private {};
-  Object(Private, std::string bytes, size_t json_size, size_t body_at);
+  Object(Private, std::string bytes, size_t json_size, size_t body_at, bool projected);
 
  private:
+  static ObjectPtr Make(std::string_view envelope, std::string json, const WireHead& head);
   // FlatBuffers wants its numbers aligned.
   static constexpr size_t EnvelopeAt(size_t json_bytes) {
     return (json_bytes + kJsonPadding + 7) / 8 * 8;
@@ -151,6 +156,7 @@ class Object {
   std::string bytes_;
   size_t json_size_;
   size_t body_at_;
+  bool projected_;
   const fbs::Envelope* root_;
 };
 

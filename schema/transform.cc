@@ -4,10 +4,8 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 
-#include "schema/field_path.h"
 #include "schema/json_parser.h"
 
 namespace larder {
@@ -15,44 +13,13 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 
-// Paths as a tree of names; lists are walked through without a step of their own.
-struct Node {
-  bool chosen = false;  // a path ends here
-  std::map<std::string, Node, std::less<>> fields;
-};
-
-Result<Node> MakeTree(const std::vector<std::string>& paths) {
-  Node root;
-  for (const std::string& text : paths) {
-    LARDER_ASSIGN_OR_RETURN(const FieldPath path, FieldPath::Parse(text));
-    Node* node = &root;
-    for (const FieldPath::Step& step : path.steps()) {
-      if (step.kind == FieldPath::Step::Kind::kIndex) {
-        return MakeError(ErrorCode::kInvalidArgument,
-                         "path \"{}\" picks one element of a list; a transform takes all or none: "
-                         "write [*]",
-                         text);
-      }
-      if (step.kind == FieldPath::Step::Kind::kField) node = &node->fields[step.name];
-    }
-    node->chosen = true;
-  }
-  return root;
-}
-
-const Node* Find(const Node& node, std::string_view name) {
-  const auto it = node.fields.find(name);
-  return it == node.fields.end() ? nullptr : &it->second;
-}
-
 // Copies a document and leaves out what the tree says. Every value that is kept whole is copied as
 // it stands in the text.
 class Copier {
  public:
-  enum class Mode { kKeep, kDrop };
-  Copier(Mode mode, std::string& out) : mode_(mode), out_(out) {}
+  Copier(PathMode mode, std::string& out) : mode_(mode), out_(out) {}
 
-  simdjson::error_code Copy(ondemand::value value, const Node& node) {
+  simdjson::error_code Copy(ondemand::value value, const PathTree& node) {
     ondemand::json_type type;
     if (const auto error = value.type().get(type)) return error;
     if (type == ondemand::json_type::object) return Fields(value.get_object(), node);
@@ -60,7 +27,7 @@ class Copier {
     return Whole(value);
   }
   simdjson::error_code Fields(simdjson::simdjson_result<ondemand::object> object,
-                              const Node& node) {
+                              const PathTree& node) {
     out_ += '{';
     bool first = true;
     for (auto field : object) {
@@ -68,14 +35,14 @@ class Copier {
       ondemand::raw_json_string key;
       if (const auto error = field.key().get(key)) return error;
       if (const auto error = field.unescaped_key().get(name)) return error;
-      const Node* const found = Find(node, name);
-      if (mode_ == Mode::kKeep ? !found : found && found->chosen) continue;
+      const PathTree* const found = node.Find(name);
+      if (mode_ == PathMode::kKeep ? !found : found && found->chosen) continue;
       ondemand::value value;
       if (const auto error = field.value().get(value)) return error;
       if (!first) out_ += ',';
       first = false;
       Key(key);
-      const bool whole = mode_ == Mode::kKeep ? found->chosen : !found;
+      const bool whole = mode_ == PathMode::kKeep ? found->chosen : !found;
       if (const auto error = whole ? Whole(value) : Copy(value, *found)) return error;
     }
     out_ += '}';
@@ -83,7 +50,7 @@ class Copier {
   }
 
  private:
-  simdjson::error_code Elements(ondemand::value list, const Node& node) {
+  simdjson::error_code Elements(ondemand::value list, const PathTree& node) {
     out_ += '[';
     bool first = true;
     ondemand::array array;
@@ -114,11 +81,11 @@ class Copier {
     out_ += "\":";
   }
 
-  const Mode mode_;
+  const PathMode mode_;
   std::string& out_;
 };
 
-Result<ObjectPtr> Apply(const ObjectPtr& object, Copier::Mode mode, const Node& tree) {
+Result<ObjectPtr> Apply(const ObjectPtr& object, PathMode mode, const PathTree& tree) {
   const simdjson::padded_string padded(object->json());
   const ParserLease parser(padded.size());
   std::string out;
@@ -133,10 +100,11 @@ Result<ObjectPtr> Apply(const ObjectPtr& object, Copier::Mode mode, const Node& 
   return Object::Parse(out, {std::string(object->api_version()), std::string(object->kind())});
 }
 
-Transform Make(std::string name, Copier::Mode mode, Node tree) {
-  auto shared = std::make_shared<const Node>(std::move(tree));
+Transform Make(std::string name, PathMode mode, PathTree tree) {
+  auto shared = std::make_shared<const PathTree>(std::move(tree));
   return {std::move(name),
-          [mode, shared](const ObjectPtr& object) { return Apply(object, mode, *shared); }};
+          [mode, shared](const ObjectPtr& object) { return Apply(object, mode, *shared); },
+          {{mode, shared}}};
 }
 
 std::string NameOf(std::string_view what, std::vector<std::string> paths) {
@@ -145,13 +113,13 @@ std::string NameOf(std::string_view what, std::vector<std::string> paths) {
 }
 
 // What the store and the protocol cannot do without.
-bool IsIdentity(const Node& tree) {
+bool IsIdentity(const PathTree& tree) {
   for (const char* top : {"apiVersion", "kind", "metadata"}) {
-    const Node* const node = Find(tree, top);
+    const PathTree* const node = tree.Find(top);
     if (node && node->chosen) return true;
     if (!node) continue;
     for (const char* field : {"name", "namespace", "uid", "resourceVersion"}) {
-      if (Find(*node, field)) return true;
+      if (node->Find(field)) return true;
     }
   }
   return tree.chosen;
@@ -160,26 +128,26 @@ bool IsIdentity(const Node& tree) {
 }  // namespace
 
 Transform StripManagedFields() {
-  Node tree;
+  PathTree tree;
   tree.fields["metadata"].fields["managedFields"].chosen = true;
-  return Make("strip-managed-fields@1", Copier::Mode::kDrop, std::move(tree));
+  return Make("strip-managed-fields@1", PathMode::kDrop, std::move(tree));
 }
 
 Result<Transform> DropPaths(const std::vector<std::string>& paths) {
-  LARDER_ASSIGN_OR_RETURN(Node tree, MakeTree(paths));
+  LARDER_ASSIGN_OR_RETURN(PathTree tree, PathTree::Of(paths));
   if (IsIdentity(tree)) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "\"{}\" would drop what an object is known by: apiVersion, kind, and in "
                      "metadata name, namespace, uid and resourceVersion must stay",
                      fmt::join(paths, ","));
   }
-  return Make(NameOf("drop", paths), Copier::Mode::kDrop, std::move(tree));
+  return Make(NameOf("drop", paths), PathMode::kDrop, std::move(tree));
 }
 
 Result<Transform> KeepPaths(const std::vector<std::string>& paths) {
-  LARDER_ASSIGN_OR_RETURN(Node tree, MakeTree(paths));
+  LARDER_ASSIGN_OR_RETURN(PathTree tree, PathTree::Of(paths));
   for (const char* top : {"apiVersion", "kind", "metadata"}) tree.fields[top].chosen = true;
-  Transform keep = Make(NameOf("keep", paths), Copier::Mode::kKeep, std::move(tree));
+  Transform keep = Make(NameOf("keep", paths), PathMode::kKeep, std::move(tree));
   std::string name = keep.name;
   Transform both = Chain({std::move(keep), StripManagedFields()});
   both.name = std::move(name);
@@ -188,9 +156,14 @@ Result<Transform> KeepPaths(const std::vector<std::string>& paths) {
 
 Transform Chain(std::vector<Transform> transforms) {
   std::string name;
+  std::vector<PathCut> cuts;
+  bool only_cuts = true;
   for (const Transform& transform : transforms) {
     name += (name.empty() ? "" : "+") + transform.name;
+    only_cuts = only_cuts && !transform.cuts.empty();
+    cuts.insert(cuts.end(), transform.cuts.begin(), transform.cuts.end());
   }
+  if (!only_cuts) cuts.clear();
   auto shared = std::make_shared<const std::vector<Transform>>(std::move(transforms));
   return {std::move(name), [shared](const ObjectPtr& object) -> Result<ObjectPtr> {
             ObjectPtr result = object;
@@ -198,7 +171,8 @@ Transform Chain(std::vector<Transform> transforms) {
               LARDER_ASSIGN_OR_RETURN(result, transform.apply(result));
             }
             return result;
-          }};
+          },
+          std::move(cuts)};
 }
 
 }  // namespace larder

@@ -14,19 +14,31 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "schema/object.h"
+#include "schema/path_tree.h"
 
 namespace larder {
+
+// What is cut out of an object.
+struct PathCut {
+  PathMode mode;
+  std::shared_ptr<const PathTree> tree;
+};
 
 struct Transform {
   // Must change whenever what `apply` does changes. Empty: no transform.
   std::string name{};
   // Must keep name, namespace, uid and resourceVersion.
   std::function<Result<ObjectPtr>(const ObjectPtr&)> apply{};
+  // `apply`, where it does nothing but these, one after the other: then an object that comes as
+  // protobuf is made without what they take away (wire_projection.h), which is less work than none.
+  // Empty for any other function.
+  std::vector<PathCut> cuts{};
 
   explicit operator bool() const { return static_cast<bool>(apply); }
 };

@@ -65,6 +65,9 @@ struct WireMessage {
   std::vector<WireField> fields;   // in the order of the JSON
   std::vector<uint8_t> by_number;  // kNoField where there is none
   uint64_t always = 0;             // a bit for each field that is in the JSON of an empty message
+  // Of a message that a WireProjection made.
+  bool projected = false;
+  uint64_t left_out = 0;  // a bit for each field that is not in the JSON
 
   // Index of the field, or kNoField.
   uint8_t IndexOf(uint32_t number) const {

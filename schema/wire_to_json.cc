@@ -104,13 +104,14 @@ class Converter {
     Slots slots;
     uint64_t seen = 0;
     if (!Collect(message, bytes, slots, seen)) return false;
-    for (uint64_t left = seen | message.always; left != 0; left &= left - 1) {
+    for (uint64_t left = (seen | message.always) & ~message.left_out; left != 0;
+         left &= left - 1) {
       const auto i = static_cast<size_t>(std::countr_zero(left));
       if ((seen >> i & 1) == 0) slots[i] = kAbsent;
       const WireField& field = message.fields[i];
       if (!Field(field, slots[i], depth)) return false;
       // An object's first field is its metadata, and behind it stands a comma.
-      if (depth == 0 && i == 0) head_ = {slots[i].bytes(), out_.size()};
+      if (depth == 0 && i == 0) head_ = {slots[i].bytes(), out_.size(), message.projected};
     }
     return true;
   }

@@ -14,6 +14,7 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 BUILT = CACHE / "peers"
 LARDER = REPOSITORY / "build" / "release" / "tools" / "larder"
 LARDER_PEER = str(REPOSITORY / "build" / "release" / "bench" / "bench_larder_peer")
+STRIPPED = ", no managedFields"  # the end of a peer's name: what it keeps of an object is compared with others that keep no more
 LIMITS = str(REPOSITORY / "build" / "release" / "bench" / "bench_limits")
 
 
@@ -77,6 +78,7 @@ def all_peers():
     """Those that can run here, and why the others cannot."""
     protobuf = "application/vnd.kubernetes.protobuf"
     peers = [Peer("larder", informer(LARDER_PEER, "--kubeconfig"), main=True),
+             Peer("larder" + STRIPPED, informer(LARDER_PEER, "--kubeconfig", "--strip"), ("kube",), main=True),
              curl_limit("curl, JSON", "application/json", ("kube", "simulator"), main=True),
              curl_limit("curl, protobuf", protobuf, ("kube",), main=True)]
     skipped = {}
@@ -89,8 +91,8 @@ def all_peers():
                   go_peer("client-go, protobuf", "protobuf", main=True),
                   go_peer("client-go, JSON, stream", "json", stream=True),
                   go_peer("client-go, protobuf, stream", "protobuf", stream=True),
-                  go_peer("client-go, JSON, no managedFields", "json", strip=True),
-                  go_peer("client-go, protobuf, no managedFields", "protobuf", strip=True),
+                  go_peer("client-go, JSON" + STRIPPED, "json", strip=True),
+                  go_peer("client-go, protobuf" + STRIPPED, "protobuf", strip=True, main=True),
                   Peer("controller-runtime", runtime, environment={"KUBE_FEATURE_WatchListClient": "false"}, main=True)]
     say("building the peer in Rust")
     if why := build_rust():

@@ -1,40 +1,17 @@
-// Protobuf to JSON, against what Kubernetes' own encoders write (wire_objects.txt, by kube/wire).
+// Protobuf to JSON, against what Kubernetes' own encoders write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
-#include "base/base64.h"
 #include "schema/go_json_writer.h"
 #include "schema/wire_to_json.h"
+#include "tests/schema/wire_samples.h"
 
 namespace larder {
 namespace {
 
 using testing::HasSubstr;
-
-struct Sample {
-  TypeMeta type;
-  std::string bytes;
-  std::string json;
-};
-
-std::vector<Sample> Samples() {
-  std::vector<Sample> samples;
-  std::ifstream file(LARDER_WIRE_OBJECTS);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    Sample sample;
-    std::string base64;
-    words >> sample.type.api_version >> sample.type.kind >> base64;
-    sample.bytes = DecodeBase64(base64).value();
-    sample.json = line.substr(line.find(" {") + 1);
-    samples.push_back(std::move(sample));
-  }
-  return samples;
-}
 
 TEST(GoJsonWriter, GivesBackWhatOneLargeTextTook) {
   std::string out;
@@ -65,9 +42,9 @@ Result<std::string> Convert(const TypeMeta& type, std::string_view bytes) {
 }
 
 TEST(WireToJson, WritesWhatTheServerWrites) {
-  const std::vector<Sample> samples = Samples();
+  const std::vector<WireSample> samples = WireSamples();
   std::set<std::string> kinds;
-  for (const Sample& sample : samples) {
+  for (const WireSample& sample : samples) {
     SCOPED_TRACE(sample.type.kind);
     const Result<std::string> json = Convert(sample.type, sample.bytes);
     ASSERT_TRUE(json.has_value()) << json.error().ToString();
@@ -78,7 +55,7 @@ TEST(WireToJson, WritesWhatTheServerWrites) {
 }
 
 TEST(WireToJson, DamagedBytesAreAnErrorOrAnotherObject) {
-  for (const Sample& sample : Samples()) {
+  for (const WireSample& sample : WireSamples()) {
     if (sample.bytes.size() > 20'000) continue;
     for (size_t i = 0; i < sample.bytes.size(); i += 1 + i / 64) {
       std::string damaged = sample.bytes;
@@ -101,7 +78,7 @@ TEST(WireToJson, AFieldThatIsNotKnownIsAnError) {
 
 TEST(ObjectFromWire, IsTheObjectThatItsJsonSays) {
   int compared = 0;
-  for (const Sample& sample : Samples()) {
+  for (const WireSample& sample : WireSamples()) {
     if (sample.bytes.size() < 300) continue;  // without a name
     std::string json;
     KnownJson known;
@@ -190,7 +167,7 @@ TEST(WireToJson, WhatIsKnownAlreadyIsWrittenTheSame) {
   KnownJson known(KnownJson::kForList);
   std::string json;
   for (int round = 0; round < 3; ++round) {
-    for (const Sample& sample : Samples()) {
+    for (const WireSample& sample : WireSamples()) {
       for (int twice = 0; twice < 2; ++twice) {
         const WireMessage* message = WireSchema::BuiltIn().Find(sample.type);
         ASSERT_TRUE(WireToJson(*message, sample.type, sample.bytes, 100, known, json));

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     command->add_option("--store", sync.store, "Kept; without one the store is temporary");
     command->add_option("--memory", sync.memory_mib, "The store's limit in MiB");
     command->add_flag("--json", sync.json, "Ask for JSON and no protobuf, to compare");
+    command->add_flag("--strip", sync.strip, "Keep no managedFields");
     return command;
   };
   CLI::App* command = informer("sync", "Sync, or resume, and follow");

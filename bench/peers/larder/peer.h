@@ -24,6 +24,7 @@ struct SyncArguments {
   double hold = 0;       // seconds between synced and the measurement of steady memory
   double rounds = 1;     // of reads
   bool json = false;     // ask for no protobuf
+  bool strip = false;    // keep no managedFields
   // Half of the simulator's pods of this size are in the hot tier then; 64 MiB is the default.
   size_t memory_mib = 64;
 };

@@ -72,6 +72,7 @@ struct Process {
     InformerOptions options;
     options.resource = *LookupResource("pods");
     options.reflector.protobuf = !arguments.json;
+    if (arguments.strip) options.transform = StripManagedFields();
     options.indexes = {OrDie(IndexDefinition::ByField("node", "spec.nodeName"))};
     pods = OrDie(
         SharedInformer::Open({store.get(), hot.get(), transport.get(), cluster, nullptr}, options));
