@@ -1,9 +1,9 @@
 #include "client/curl_loop.h"
 
 #include <curl/curl.h>
-#include <pthread.h>
 #include <spdlog/spdlog.h>
 
+#include "base/thread_name.h"
 #include "client/easy_handle.h"
 
 namespace larder {
@@ -38,7 +38,6 @@ Result<std::shared_ptr<CurlLoop>> CurlLoop::Start() {
 
 CurlLoop::CurlLoop(std::unique_ptr<Multi> multi) : multi_(std::move(multi)) {
   thread_ = std::jthread([this] { Run(); });
-  pthread_setname_np(thread_.native_handle(), "larder-net");
 }
 
 CurlLoop::~CurlLoop() { Shutdown(); }
@@ -68,6 +67,7 @@ void CurlLoop::Post(Command command, std::shared_ptr<Transfer> transfer) {
 }
 
 void CurlLoop::Run() {
+  NameThread("larder-net");
   for (;;) {
     Queue commands;
     bool shut_down = false;

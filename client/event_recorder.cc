@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/thread_name.h"
 #include "client/timestamp.h"
 
 namespace larder {
@@ -128,6 +129,7 @@ bool EventRecorder::Flush(Clock::Steady deadline, const std::stop_token& stop) {
 }
 
 void EventRecorder::Run(const std::stop_token& stop) {
+  NameThread("larder-events");
   MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (queue_.empty()) {

@@ -5,6 +5,8 @@
 #include <exception>
 #include <random>
 
+#include "base/thread_name.h"
+
 namespace larder {
 namespace {
 
@@ -71,6 +73,7 @@ bool Controller::WaitForSources() const {
 }
 
 void Controller::Work() {
+  NameThread("larder-worker");
   const bool ready = WaitForSources();
   while (ready) {
     const auto item = queue_->GetWithPriority(workers_.get_token());

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_name.h"
+
 namespace larder::internal {
 
 Deadlines::Deadlines(Clock* clock)
@@ -30,6 +32,7 @@ bool Deadlines::Guard::Expired() const {
 }
 
 void Deadlines::Run(const std::stop_token& stop) {
+  NameThread("larder-deadline");
   MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const Clock::Steady now = clock_->Now();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace larder {
 namespace {
@@ -199,6 +200,7 @@ Result<void> HealthServer::Start(const Options& options) {
   impl_->port = port;
   impl_->ended = false;
   impl_->thread = std::jthread([impl = impl_.get()] {
+    NameThread("larder-health");
     impl->server->listen_after_bind();
     impl->ended = true;
   });

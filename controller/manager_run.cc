@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/duration.h"
+#include "base/thread_name.h"
 #include "controller/manager_impl.h"
 #include "controller/owner.h"
 #include "queue/queue_config.h"
@@ -340,6 +341,7 @@ Result<void> Manager::Impl::Lead(const std::stop_token& stop) {
   LARDER_RETURN_IF_ERROR(elector->Acquire(stop));
   spdlog::info("leading: the lease {}/{} is ours", elector->options().ns, elector->options().name);
   election = std::jthread([this](const std::stop_token& ended) {
+    NameThread("larder-election");
     const Result<void> held = elector->Hold(ended);
     if (held.error().code != ErrorCode::kCancelled) Fail(held.error());
   });

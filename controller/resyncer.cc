@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/thread_name.h"
+
 namespace larder::internal {
 namespace {
 
@@ -34,6 +36,7 @@ Result<void> WriteNote(Store& store, const Controller& controller, Clock::Wall t
 void Resyncer::Start() {
   if (entries_.empty()) return;
   thread_ = std::jthread([this](const std::stop_token& stop) {
+    NameThread("larder-resync");
     while (!stop.stop_requested()) {
       const Clock::Wall next = RunDue(stop);
       // A failed one is tried again after a while, and a clock that was set is noticed.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/thread_name.h"
 #include "indexer/indexer.h"
 
 namespace larder {
@@ -35,6 +36,7 @@ bool Indexer::WaitUntilReady(std::chrono::milliseconds timeout) const {
 }
 
 void Indexer::BuildLoop(const std::stop_token& stop) {
+  NameThread("larder-index");
   for (;;) {
     LiveIndexPtr next;
     {

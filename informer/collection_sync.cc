@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/process.h"
+#include "base/thread_name.h"
 #include "base/wall_time.h"
 #include "storage/maintenance.h"
 #include "storage/notes.h"
@@ -369,6 +370,7 @@ void CollectionSync::CommitWaiting() {
 }
 
 void CollectionSync::CommitLoop(const std::stop_token& stop) {
+  NameThread("larder-commit");
   while (auto batch = fifo_.Pop(stop)) CommitAndSettle(*batch);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/thread_name.h"
 #include "informer/listener.h"
 
 namespace larder {
@@ -34,6 +35,7 @@ bool Listener::Wait(const std::stop_token& stop) {
 }
 
 void Listener::Run(const std::stop_token& stop) {
+  NameThread("larder-handler");
   Work(stop);
   std::shared_ptr<Listener> self;  // the last thing to go
   MutexLock lock(mutex_);

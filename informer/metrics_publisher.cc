@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "informer/informer_metrics.h"
 
 namespace larder {
@@ -36,6 +37,7 @@ class Publisher {
 
  private:
   void Run(const std::stop_token& stop) {
+    NameThread("larder-metrics");
     MutexLock lock(mutex_);
     while (!stop.stop_requested()) {
       for (const auto& [id, publish] : publish_) publish();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "schema/selector.h"
 
 namespace larder {
@@ -327,6 +328,7 @@ void SharedInformer::Start() {
 }
 
 void SharedInformer::Run(const std::stop_token& stop) {
+  NameThread("larder-reflect");
   const Reflector::Outcome outcome = reflector_->Run(stop);
   if (outcome == Reflector::Outcome::kStopped) return;
   std::function<void()> handler;

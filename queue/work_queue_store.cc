@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "base/wall_time.h"
 #include "queue/dead_letter.h"
 #include "queue/work_queue_impl.h"
@@ -414,6 +415,7 @@ Result<void> WorkQueue::Impl::WaitUntilLoaded(const std::stop_token& stop) const
 }
 
 void WorkQueue::Impl::Run(const std::stop_token& stop) {
+  NameThread("larder-queue");
   if (durable()) RunLoader(stop);
   std::chrono::nanoseconds backoff{0};
   while (!stop.stop_requested()) {

@@ -1,4 +1,5 @@
-// Paths of fields as a tree of names, for what is left out of objects or kept of them (transform.h).
+// Paths of fields as a tree of names, for what is left out of objects or kept of them
+// (transform.h).
 //
 // Lists are walked through without a step of their own: `spec.containers.env` is the env of every
 // container.

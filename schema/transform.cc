@@ -165,7 +165,8 @@ Transform Chain(std::vector<Transform> transforms) {
   }
   if (!only_cuts) cuts.clear();
   auto shared = std::make_shared<const std::vector<Transform>>(std::move(transforms));
-  return {std::move(name), [shared](const ObjectPtr& object) -> Result<ObjectPtr> {
+  return {std::move(name),
+          [shared](const ObjectPtr& object) -> Result<ObjectPtr> {
             ObjectPtr result = object;
             for (const Transform& transform : *shared) {
               LARDER_ASSIGN_OR_RETURN(result, transform.apply(result));

@@ -104,8 +104,7 @@ class Converter {
     Slots slots;
     uint64_t seen = 0;
     if (!Collect(message, bytes, slots, seen)) return false;
-    for (uint64_t left = (seen | message.always) & ~message.left_out; left != 0;
-         left &= left - 1) {
+    for (uint64_t left = (seen | message.always) & ~message.left_out; left != 0; left &= left - 1) {
       const auto i = static_cast<size_t>(std::countr_zero(left));
       if ((seen >> i & 1) == 0) slots[i] = kAbsent;
       const WireField& field = message.fields[i];

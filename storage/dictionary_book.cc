@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace larder {
 namespace {
@@ -251,6 +252,7 @@ Result<DictionaryBook::Trained> DictionaryBook::Train(Page& page, DictionaryId i
 }
 
 void DictionaryBook::TrainLoop(const std::stop_token& stop) {
+  NameThread("larder-train");
   for (;;) {
     Page* page = nullptr;
     {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/thread_name.h"
 #include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/store_impl.h"
@@ -200,6 +201,7 @@ void Store::Impl::StartFlush() {
 }
 
 void Store::Impl::SyncLoop(const std::stop_token& stop) {
+  NameThread("larder-sync");
   std::weak_ptr<Database> without_compactions;
   while (!stop.stop_requested()) {
     {
@@ -226,6 +228,7 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
 
 void Store::Impl::JanitorLoop(const std::stop_token& stop,
                               const std::function<void()>& collect_garbage) {
+  NameThread("larder-janitor");
   Clock::Steady next = options.clock->Now() + kFirstGarbageCollection;
   while (!stop.stop_requested()) {
     {

@@ -1,5 +1,6 @@
 #include "storage/workload_recorder.h"
 
+#include "base/thread_name.h"
 #include "base/wall_time.h"
 #include "storage/store_impl.h"
 
@@ -122,6 +123,7 @@ void WorkloadRecorder::Scan(Family family, std::string_view prefix, uint64_t row
 }
 
 void WorkloadRecorder::WriteLoop(const std::stop_token& stop) {
+  NameThread("larder-trace");
   MutexLock lock(mutex_);
   for (;;) {
     wake_.wait(mutex_, stop, [this]() LARDER_REQUIRES(mutex_) { return !waiting_.empty(); });

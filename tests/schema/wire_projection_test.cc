@@ -111,7 +111,10 @@ TEST(WireProjection, AnObjectSaysThatNothingIsLeftToCut) {
   const auto cut = WireProjection::Of(whole, StripManagedFields());
   ASSERT_NE(cut, nullptr);
   // metadata (1) with a name (1) and an entry of managedFields (17) by a manager (1).
-  const std::string pod("\n\x09\n\x01" "a\x8a\x01\x03\n\x01m", 11);
+  const std::string pod(
+      "\n\x09\n\x01"
+      "a\x8a\x01\x03\n\x01m",
+      11);
   for (const WireMessage* message : {&whole, &cut->message()}) {
     std::string json;
     KnownJson known;
