@@ -36,7 +36,7 @@ class CollectionSyncTest : public ::testing::Test {
     const auto store = Must(Store::Open({.path = dir_.path()}));
     HotTier hot{HotTierOptions()};
     const auto indexer = Must(Indexer::Open(store.get(), &hot, testing::SpecOf("pods"), {}));
-    CollectionSync sync(indexer.get(), &nobody_, CollectionSyncOptions());
+    CollectionSync sync(indexer.get(), &nobody_, options_);
     const Target::Position position = Must(sync.Start());
     what(sync, position);
     const auto pod = indexer->GetByKey({"x", "a"});
@@ -49,8 +49,35 @@ class CollectionSyncTest : public ::testing::Test {
 
   testing::TempDir dir_;
   NobodyListens nobody_;
+  CollectionSyncOptions options_;
   std::string stored_;  // the pod, at the end of the process
 };
+
+TEST_F(CollectionSyncTest, WhatWasMadeWithoutThePartsThatATransformCutsIsNotTransformed) {
+  options_.transform = [](const ObjectPtr&) -> Result<ObjectPtr> {
+    return MakeError(ErrorCode::kInternal, "called");
+  };
+  // name (1), namespace (3) and resourceVersion (6).
+  const std::string metadata(
+      "\n\x01"
+      "a\x1a\x01"
+      "x2\x01"
+      "7",
+      9);
+  const std::string json = R"({"kind":"Pod","apiVersion":"v1",)"
+                           R"("metadata":{"name":"a","namespace":"x","resourceVersion":"7"}})";
+  const auto pod = [&](bool projected) {
+    return Must(Object::FromWire(json, {"v1", "Pod"},
+                                 {.metadata = metadata, .body_at = 0, .projected = projected}));
+  };
+  InAProcess([&](CollectionSync& sync, const Target::Position&) {
+    Must(sync.BeginList("first"));
+    EXPECT_FALSE(sync.ListItem(pod(false)).has_value());
+    Must(sync.ListItem(pod(true)));
+    Must(sync.EndList("9"));
+  });
+  EXPECT_EQ(stored_, json);
+}
 
 // Found by the seeded simulation: the restarted list took the rows from the lost future for newer.
 TEST_F(CollectionSyncTest, ARelistOfARewoundServerIsStillOneAfterItWasCutOff) {

@@ -37,6 +37,27 @@ TEST_F(ProtobufTest, TheTargetGetsTheJsonThatTheServerWouldHaveSent) {
             R"("uid":"uid-a","resourceVersion":"5"},"spec":{"containers":null},"status":{}})");
 }
 
+TEST_F(ProtobufTest, WhatATransformCutsOutIsNotEvenMade) {
+  options.transform = DropPaths({"spec.containers", "status"}).value();
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA})));
+  server.Push(Answer::Watch({}));
+  Run();
+  ASSERT_EQ(target.items.size(), 1U);
+  EXPECT_EQ(target.items[0]->json(),
+            R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"x",)"
+            R"("uid":"uid-a","resourceVersion":"5"},"spec":{}})");
+  EXPECT_TRUE(target.items[0]->projected());
+}
+
+TEST_F(ProtobufTest, WhatComesAsJsonIsLeftToTheTargetToCut) {
+  options.transform = StripManagedFields();
+  server.Push(Answer::Json(PodListJson("9", {kA})));
+  server.Push(Answer::Watch({}));
+  Run();
+  ASSERT_EQ(target.items.size(), 1U);
+  EXPECT_FALSE(target.items[0]->projected());
+}
+
 TEST_F(ProtobufTest, PagesToo) {
   options.first_sync = FirstSync::kPagedList;
   server.Push(Answer::Protobuf(PodListProtobuf("9", {kA}, {}, "more")));
