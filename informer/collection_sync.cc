@@ -35,14 +35,6 @@ void Raise(std::optional<Witness>& witness, const ObjectKey& key, std::string_vi
   witness = {key, std::string(version), deleted};
 }
 
-// nullopt: nothing is stored under this key.
-Result<std::optional<ObjectHead>> HeadOf(Indexer& indexer, const ObjectKey& key) {
-  auto head = indexer.store()->GetHead(indexer.collection().id, key);
-  if (head) return *std::move(head);
-  if (head.error().code == ErrorCode::kNotFound) return std::nullopt;
-  return tl::unexpected(std::move(head).error());
-}
-
 // Counts what a change does to the collection's size. Unsigned arithmetic
 // wraps, and the sum is right.
 void CountSize(const Indexer::Change& change, const ObjectPtr& now, CollectionSyncStats& done) {
@@ -66,6 +58,7 @@ CollectionSync::CollectionSync(Indexer* indexer, ChangeSink* sink, CollectionSyn
       fifo_({.max_items = options_.max_batch_objects,
              .max_bytes = options_.max_batch_bytes,
              .clock = options_.clock}),
+      stored_(indexer),
       cursor_(indexer->collection().cursor) {
   if (!options_.own_thread) return;
   committer_ = std::jthread([this](const std::stop_token& stop) { CommitLoop(stop); });
@@ -215,6 +208,7 @@ Result<void> CollectionSync::BeginList(std::string_view why) {
                                                         return false;
                                                       }));
   seen_.Clear();
+  stored_.Reset();
   newest_.reset();
   spdlog::info("{}: listing ({})", indexer_->collection().spec.ToString(), why);
   return {};
@@ -224,7 +218,7 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
                                                std::string_view resource_version) {
   LARDER_RETURN_IF_ERROR(Failure());
   if (!rows_may_exist_ || !compare_) return false;
-  LARDER_ASSIGN_OR_RETURN(const auto head, HeadOf(*indexer_, key));
+  LARDER_ASSIGN_OR_RETURN(const ObjectHead* const head, stored_.Find(key));
   if (!head || head->uid != uid || head->resource_version != resource_version) return false;
   seen_.Insert(key);
   Raise(newest_, key, resource_version, /*deleted=*/false);
@@ -236,7 +230,7 @@ Result<bool> CollectionSync::ListItemUnchanged(const ObjectKey& key, std::string
 Result<bool> CollectionSync::StoredIsNewer(const ObjectKey& key,
                                            std::string_view resource_version) {
   if (!rows_may_exist_ || !compare_) return false;
-  LARDER_ASSIGN_OR_RETURN(const auto head, HeadOf(*indexer_, key));
+  LARDER_ASSIGN_OR_RETURN(const ObjectHead* const head, stored_.Find(key));
   return head && CompareResourceVersions(head->resource_version, resource_version).value_or(0) > 0;
 }
 
@@ -247,7 +241,10 @@ Result<void> CollectionSync::ListItem(ObjectPtr object) {
   if (unchanged) return {};
   const bool repeated = !seen_.Insert(key);
   // A key that comes twice in one list stands already, whatever was there before.
-  if (repeated) rows_may_exist_ = true;
+  if (repeated) {
+    rows_may_exist_ = true;
+    stored_.Reset();
+  }
   Raise(newest_, key, object->resource_version(), /*deleted=*/false);
   return PutObject(DeltaType::kReplaced, std::move(object), true, {});
 }

@@ -25,6 +25,7 @@
 #include "indexer/indexer.h"
 #include "informer/change.h"
 #include "informer/key_set.h"
+#include "informer/stored_heads.h"
 #include "queue/delta_fifo.h"
 #include "reflector/target.h"
 
@@ -134,7 +135,8 @@ class CollectionSync final : public Target {
   std::stop_source stop_;
   DeltaFifo fifo_;
 
-  KeySet seen_;  // by the list under way; the reflector's thread only
+  KeySet seen_;         // by the list under way; the reflector's thread only
+  StoredHeads stored_;  // beside which it is compared; the reflector's thread only
   // Of the list under way. Set by the reflector's thread before it puts what they are about.
   std::atomic<bool> first_list_{false};     // nothing was ever complete
   std::atomic<bool> rows_may_exist_{true};  // false: the collection was empty when the list began

@@ -1,5 +1,6 @@
 """From single runs to medians, spreads, ratios and tables."""
 
+import re
 import statistics
 
 from programs import STRIPPED
@@ -168,6 +169,38 @@ def text(summary):
     if len(rows) > 1:
         parts.append(table(rows))
     return "\n\n".join(parts)
+
+
+# In a document the table of one server stands between these lines.
+BEGIN, END = re.compile(r"^<!-- peers: (\w+) (\d+) -->$"), "<!-- end -->"
+
+
+def fill_tables(summary, path):
+    """Writes the tables into a document, in place of those that are there. What was not measured stays as it is."""
+    out, inside = [], False
+    for line in path.read_text().splitlines():
+        if line == END:
+            inside = False
+        if not inside:
+            out.append(line)
+        if place := BEGIN.match(line):
+            rows = markdown(summary, place[1], int(place[2]))
+            inside = bool(rows)
+            out += rows
+    path.write_text("\n".join(out) + "\n")
+
+
+def markdown(summary, server, objects):
+    rows = []
+    for ratio in summary["ratios"]:
+        if (ratio["server"], ratio["objects"]) == (server, objects):
+            behind = "**behind:** " if ratio["ratio"] < 1 else ""
+            cells = [behind + ratio["what"], shown(ratio["figure"], ratio["larder"]),
+                     f"{shown(ratio['figure'], ratio['peer'])} ({ratio['best_peer']})", number(ratio["ratio"])]
+            rows.append("| " + " | ".join(cells) + " |")
+    head = [f"| {objects:,} pods, {'kube-apiserver ' + summary['versions']['kube-apiserver'] if server == 'kube' else 'simulator, JSON only'} "
+            "| larder | best peer | times better |", "|---|---|---|---|"]
+    return head + rows if rows else []
 
 
 def spread(name, figure):

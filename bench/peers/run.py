@@ -44,6 +44,7 @@ def arguments():
     parser.add_argument("--results", type=pathlib.Path, help="the file of runs, instead of the one in the cache folder")
     parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
     parser.add_argument("--summary", type=pathlib.Path, help="also write the summary as JSON here")
+    parser.add_argument("--tables", type=pathlib.Path, nargs="+", metavar="FILE", help="also write the tables into these documents")
     parser.add_argument("--report", action="store_true", help="measure nothing, summarise what was measured")
     return parser.parse_args()
 
@@ -181,6 +182,8 @@ def main():
     summary = report.summarise(results.header, results.runs)
     if options.summary:
         options.summary.write_text(json.dumps(summary, indent=1) + "\n")
+    for document in options.tables or []:
+        report.fill_tables(summary, document)
     print(json.dumps(summary, indent=1) if options.json else report.text(summary))
 
 
