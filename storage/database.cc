@@ -171,16 +171,16 @@ Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
                    options.path, format, kFormat);
 }
 
-using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
-using Handles = std::vector<rocksdb::ColumnFamilyHandle*>;
+using FamilyList = std::vector<rocksdb::ColumnFamilyDescriptor>;
+using HandleList = std::vector<rocksdb::ColumnFamilyHandle*>;
 
 // Makes the families of a new database at once. DB::Open would make them one after the other, and
 // for each write its file of options, read it back and sync it: half of what a new store takes.
 rocksdb::Status CreateDatabase(const rocksdb::DBOptions& db_options, const std::string& path,
-                               const Families& families, Handles& handles, rocksdb::DB*& db) {
+                               const FamilyList& families, HandleList& handles, rocksdb::DB*& db) {
   rocksdb::Status status = rocksdb::DB::Open(db_options, path, {families.front()}, &handles, &db);
   if (!status.ok()) return status;
-  Handles made;
+  HandleList made;
   status = db->CreateColumnFamilies({families.begin() + 1, families.end()}, &made);
   handles.insert(handles.end(), made.begin(), made.end());
   if (status.ok()) return status;
@@ -244,7 +244,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
 
   const MemoryBudget budget = DivideMemory(options.memory_limit, options.memtable_percent);
   const auto cache = rocksdb::NewLRUCache(budget.block_cache + budget.memtables);
-  Families families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
+  FamilyList families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
   for (size_t i = 0; i < kFamilyNames.size(); ++i) {
     families.emplace_back(std::string(kFamilyNames[i]),
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
@@ -277,7 +277,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     LARDER_RETURN_IF_ERROR(database->OpenReader(options, db_options, families));
     return database;
   }
-  Handles handles;
+  HandleList handles;
   rocksdb::DB* db = nullptr;
   const std::string path = options.in_memory ? "/memory" : options.path;
   rocksdb::Status status = rocksdb::Status::InvalidArgument();
