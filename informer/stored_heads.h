@@ -1,9 +1,9 @@
 // Looks up what is stored of a list's objects, one after the other, as the list brings them.
 //
 // A list comes in the order of the rows (schema/key_order.h), so the rows that come next are read
-// ahead in one go: a fifth of what a get for each costs. The order is a hope, not a demand: a key
-// that is not where it was expected is looked up alone, and reading ahead begins again behind it,
-// with few rows.
+// ahead in one go, which costs less than a get for each (docs/benchmarks.md). The order is a hope,
+// not a demand: a key that is not where it was expected is looked up alone, and reading ahead
+// begins again behind it, with few rows.
 //
 // What is read ahead is as old as that reading. Whoever changes rows of keys that are still to come
 // must call Reset. Not thread-safe. Memory: kMostAhead keys and heads.
