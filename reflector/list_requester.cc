@@ -145,7 +145,8 @@ Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
       CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {
     return Outcome{End::kRewound, head.resource_version};
   }
-  LARDER_ASSIGN_OR_RETURN(const End fetched, FetchDiffering(compared.differing, stop));
+  LARDER_ASSIGN_OR_RETURN(const End fetched,
+                          FetchDiffering(compared.differing, head.resource_version, stop));
   if (fetched != End::kDone) return Outcome{fetched, {}};
   return Finish(job, head);
 }
@@ -245,13 +246,21 @@ Result<void> ListRequester::CompareOne(const ItemHead& item, Compared& compared)
 }
 
 Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<ObjectKey>& keys,
+                                                         const std::string& version,
                                                          const std::stop_token& stop) {
   const Clock::Steady start = clock_->Now();
   size_t done = 0;
   bool too_slow = false;
   bool rewound = false;
-  auto fetch = [this](const ObjectKey& key, const std::stop_token& token) {
-    return FetchOne(key, token);
+  // Behind a load balancer another server may answer, whose memory is not as far yet.
+  std::atomic<bool> from_memory = IsVersion(version);
+  auto fetch = [&](const ObjectKey& key, const std::stop_token& token) -> Result<ObjectPtr> {
+    if (from_memory) {
+      Result<ObjectPtr> object = FetchOne({.key = key, .version = version}, token);
+      if (object || object.error().code != ErrorCode::kVersionTooLarge) return object;
+      from_memory = false;
+    }
+    return FetchOne({.key = key}, token);
   };
   auto deliver = [&](ObjectPtr object) -> Result<void> {
     recorder_.Fetched();
@@ -263,9 +272,17 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
     // It may have been recreated under its name, with a uid of another shard.
     if (!shard_.Matches(object->ns(), object->uid())) return {};
     // A server that was restored and has since passed our version looks like any other, but for
-    // the objects that it lost. It is read as it is now, so nothing newer can have been seen of it.
+    // the objects that it lost. What a relist that was cut off had fetched may be newer than the
+    // memory that answered; as the object is now, nothing newer can have been seen of it.
     LARDER_ASSIGN_OR_RETURN(rewound,
                             target_.StoredIsNewer(object->key(), object->resource_version()));
+    if (rewound && from_memory) {
+      const ObjectKey key = object->key();
+      LARDER_ASSIGN_OR_RETURN(object, FetchOne({.key = key}, stop));
+      if (!object) return {};
+      LARDER_ASSIGN_OR_RETURN(rewound,
+                              target_.StoredIsNewer(object->key(), object->resource_version()));
+    }
     if (rewound) return MakeError(ErrorCode::kConflict, "older than what is stored");
     return target_.ListItem(std::move(object));
   };
@@ -276,32 +293,33 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
   return End::kDone;
 }
 
-Result<ObjectPtr> ListRequester::FetchOne(const ObjectKey& key, const std::stop_token& stop) {
-  const bool as_list = may_not_get_ || requests_.HasSelector();
-  Result<ObjectPtr> object = FetchReadable(key, as_list, stop);
-  if (object || as_list || object.error().code != ErrorCode::kForbidden) return object;
+Result<ObjectPtr> ListRequester::FetchOne(Wanted wanted, const std::stop_token& stop) {
+  wanted.as_list = may_not_get_ || requests_.HasSelector();
+  Result<ObjectPtr> object = FetchReadable(wanted, stop);
+  if (object || wanted.as_list || object.error().code != ErrorCode::kForbidden) return object;
   if (!may_not_get_.exchange(true)) {
     spdlog::info("{}: may list and not get: what differs is listed one by one", options_.name);
   }
-  return FetchReadable(key, /*as_list=*/true, stop);
+  wanted.as_list = true;
+  return FetchReadable(wanted, stop);
 }
 
-Result<ObjectPtr> ListRequester::FetchReadable(const ObjectKey& key, bool as_list,
-                                               const std::stop_token& stop) {
+Result<ObjectPtr> ListRequester::FetchReadable(const Wanted& wanted, const std::stop_token& stop) {
   bool unreadable = false;
   const WireMessage* const wire = wire_.message();
-  Result<ObjectPtr> object = FetchAs(wire, key, as_list, unreadable, stop);
+  Result<ObjectPtr> object = FetchAs(wire, wanted, unreadable, stop);
   if (object || !unreadable) return object;
   wire_.GiveUp(object.error());
-  return FetchAs(nullptr, key, as_list, unreadable, stop);
+  return FetchAs(nullptr, wanted, unreadable, stop);
 }
 
-Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const ObjectKey& key,
-                                         bool as_list, bool& unreadable,
-                                         const std::stop_token& stop) {
+Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const Wanted& wanted,
+                                         bool& unreadable, const std::stop_token& stop) {
+  const auto& [key, version, as_list] = wanted;
   const Requests::Form asked = Requests::FormFor(wire);
   Result<Response> response = transport_.Do(
-      as_list ? requests_.ListOfOne(key, asked) : requests_.ForObject(key, asked), stop);
+      as_list ? requests_.ListOfOne(key, version, asked) : requests_.ForObject(key, version, asked),
+      stop);
   // A list of nothing is no error; a path that is not there says nothing about the object.
   if (!response && !as_list && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
   if (!response) {

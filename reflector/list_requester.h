@@ -82,6 +82,14 @@ class ListRequester {
     bool too_much = false;
   };
 
+  // A single object. With a version the server answers from memory, without one it asks its
+  // database: a third of what a fetch costs it, and the database none.
+  struct Wanted {
+    const ObjectKey& key;
+    std::string_view version = {};  // not older than this; empty: as it is now
+    bool as_list = false;
+  };
+
   using Read = Result<Outcome> (ListRequester::*)(const Job& job, const std::stop_token& stop);
 
   // Calls `read`, and once more where it turns out that this server's protobuf cannot be read.
@@ -95,14 +103,15 @@ class ListRequester {
   Result<void> TakeItem(const Job& job, const ListReader::ItemText& item, const ListHead& head);
   Result<Compared> Compare(const Job& job, ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
-  // False: it would take too long.
-  Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::stop_token& stop);
+  // Each as it was at `version` or later.
+  Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::string& version,
+                             const std::stop_token& stop);
   // Null: it is gone. From several threads at once.
-  Result<ObjectPtr> FetchOne(const ObjectKey& key, const std::stop_token& stop);
-  Result<ObjectPtr> FetchReadable(const ObjectKey& key, bool as_list, const std::stop_token& stop);
+  Result<ObjectPtr> FetchOne(Wanted wanted, const std::stop_token& stop);
+  Result<ObjectPtr> FetchReadable(const Wanted& wanted, const std::stop_token& stop);
   // `unreadable`: it failed, and may not as JSON.
-  Result<ObjectPtr> FetchAs(const WireMessage* wire, const ObjectKey& key, bool as_list,
-                            bool& unreadable, const std::stop_token& stop);
+  Result<ObjectPtr> FetchAs(const WireMessage* wire, const Wanted& wanted, bool& unreadable,
+                            const std::stop_token& stop);
   Result<ObjectPtr> ReadJson(std::string_view body, bool as_list);
   Result<ObjectPtr> ReadProtobuf(std::string_view body, const WireMessage& wire, bool as_list);
   Result<Outcome> Finish(const Job& job, const ListHead& head);

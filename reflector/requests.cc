@@ -19,6 +19,10 @@ constexpr std::string_view kProtobufPartialList =
 // Of a list, around its items.
 constexpr size_t kListHeadBytes = size_t{64} << 10;
 
+void SetVersion(std::string_view version, Request& request) {
+  if (!version.empty()) request.query.emplace_back("resourceVersion", version);
+}
+
 }  // namespace
 
 Request Requests::Base() const {
@@ -58,7 +62,7 @@ Request Requests::List(std::string_view version, Form form) const {
   Request request = Base();
   request.accept = ListAccept(form);
   AddSelectors(request);
-  if (!version.empty()) request.query.emplace_back("resourceVersion", version);
+  SetVersion(version, request);
   return request;
 }
 
@@ -105,7 +109,7 @@ Request Requests::Watch(std::string_view version, Form form) {
                    {"allowWatchBookmarks", "true"},
                    {"timeoutSeconds", std::to_string(draw(random_))}};
   AddSelectors(request);
-  if (!version.empty()) request.query.emplace_back("resourceVersion", version);
+  SetVersion(version, request);
   return request;
 }
 
@@ -120,16 +124,18 @@ bool Requests::HasSelector() const {
   return !options_.label_selector.empty() || !options_.field_selector.empty();
 }
 
-Request Requests::ForObject(const ObjectKey& key, Form form) const {
+Request Requests::ForObject(const ObjectKey& key, std::string_view version, Form form) const {
   Request request = Base();
   request.path = options_.resource.Path(key.ns, key.name);
   request.accept = ObjectAccept(form);
+  SetVersion(version, request);
   return request;
 }
 
-Request Requests::ListOfOne(const ObjectKey& key, Form form) const {
+Request Requests::ListOfOne(const ObjectKey& key, std::string_view version, Form form) const {
   Request request = ListOf(key);
   request.accept = ListAccept(form);
+  SetVersion(version, request);
   return request;
 }
 

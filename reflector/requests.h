@@ -41,11 +41,11 @@ class Requests {
   Request Watch(std::string_view version, Form form = Form::kJson);
   // A watch that begins with the whole collection as ADDED events.
   Request WatchList(Form form = Form::kJson);
-  // One object by itself; needs the right to get.
-  Request ForObject(const ObjectKey& key, Form form = Form::kJson) const;
+  // One object by itself, not older than `version`, if one is given; needs the right to get.
+  Request ForObject(const ObjectKey& key, std::string_view version, Form form) const;
   // The same as a list of at most one, which needs the right to list, and by which the server
   // decides whether the object still belongs to a collection with a selector.
-  Request ListOfOne(const ObjectKey& key, Form form = Form::kJson) const;
+  Request ListOfOne(const ObjectKey& key, std::string_view version, Form form) const;
   bool HasSelector() const;
   // The namespace whose UID names the cluster.
   Request KubeSystem() const;

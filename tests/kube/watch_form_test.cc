@@ -117,7 +117,8 @@ TEST_F(KubeWatchForm, EventsAreTheSameAsInJson) {
                                {{"metadata", {{"labels", {{"l", "v"}}}}}}));
     const auto theirs_now = client_->Get(resource_, {ns_, "one"});
     ASSERT_TRUE(theirs_now);
-    const auto answer = transport_->Do(MakeRequests().ForObject({ns_, "one"}, Form::kProtobuf), {});
+    const auto answer =
+        transport_->Do(MakeRequests().ForObject({ns_, "one"}, "", Form::kProtobuf), {});
     ASSERT_TRUE(answer) << answer.error().ToString();
     KnownJson known;
     std::string ours_now;

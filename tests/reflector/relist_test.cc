@@ -31,7 +31,7 @@ TEST_F(RelistTest, FetchesOnlyWhatDiffers) {
   server.Push(Answer::Json(PodJson(now_[2])));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "W 20"));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "W 20"));
   EXPECT_THAT(target.calls,
               ElementsAre("Start", "Begin gone", "Same x/a", "Same x/b", "Item x/c@15", "End 20"));
   EXPECT_EQ(target.objects.size(), 3U);
@@ -50,7 +50,7 @@ TEST_F(RelistTest, ListsWhatDiffersOneByOneWhereItMayNotGet) {
   server.Push(Answer::Json(PodListJson("20", {now_[2]})));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "F x/c", "W 20"));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "F x/c 20", "W 20"));
   EXPECT_EQ(target.Count("Item x/c@15"), 1U);
   EXPECT_EQ(target.objects.size(), 3U);
 }
@@ -61,7 +61,7 @@ TEST_F(RelistTest, ComparesByJsonMetadataWhereTheServerHasNoProtobuf) {
   server.Push(Answer::Json(PodJson(now_[2])));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "W 20"));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "W 20"));
   EXPECT_EQ(target.Count("Same"), 2U);
 }
 
@@ -103,7 +103,7 @@ TEST_F(RelistTest, FetchesSeveralAtATime) {
   std::vector<TestPod> pods;
   for (int i = 0; i < 100; ++i) {
     pods.push_back({.name = "p" + std::to_string(i), .version = "15"});
-    server.Always("G x/" + pods.back().name, Answer::Json(PodJson(pods.back())));
+    server.Always("G x/" + pods.back().name + " 20", Answer::Json(PodJson(pods.back())));
   }
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
   server.Push(Answer::Watch({}));
@@ -119,7 +119,7 @@ TEST_F(RelistTest, ListsInFullWhenFetchingOneByOneTakesTooLong) {
   std::vector<TestPod> pods;
   for (int i = 0; i < 100; ++i) {
     pods.push_back({.name = "p" + std::to_string(i), .version = "15"});
-    server.Always("G x/" + pods.back().name, Answer::Json(PodJson(pods.back())));
+    server.Always("G x/" + pods.back().name + " 20", Answer::Json(PodJson(pods.back())));
   }
   // A quarter of a second each: 25 s for all.
   target.on_call = [&](const std::string& call) {
@@ -140,8 +140,8 @@ TEST_F(RelistTest, TakesANewerObjectAndOneThatIsGone) {
   std::vector<TestPod> pods = now_;
   pods.push_back({.name = "d", .version = "16"});
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
-  server.Always("G x/c", Answer::Json(PodJson({.name = "c", .version = "25"})));
-  server.Always("G x/d", Answer::Status(404, "NotFound"));
+  server.Always("G x/c 20", Answer::Json(PodJson({.name = "c", .version = "25"})));
+  server.Always("G x/d 20", Answer::Status(404, "NotFound"));
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_EQ(target.objects.at("x/c").version, "25");
@@ -155,11 +155,11 @@ TEST_F(RelistTest, LetsTheServerJudgeTheSelectorOfAFetchedObject) {
   std::vector<TestPod> pods = now_;
   pods.push_back({.name = "d", .version = "16"});
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
-  server.Always("F x/c", Answer::Json(PodListJson("30", {{.name = "c", .version = "25"}})));
-  server.Always("F x/d", Answer::Json(PodListJson("30", {})));  // does not match any more
+  server.Always("F x/c 20", Answer::Json(PodListJson("30", {{.name = "c", .version = "25"}})));
+  server.Always("F x/d 20", Answer::Json(PodListJson("30", {})));  // does not match any more
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), UnorderedElementsAre("W 10", "D 10", "F x/c", "F x/d", "W 20"));
+  EXPECT_THAT(Requests(), UnorderedElementsAre("W 10", "D 10", "F x/c 20", "F x/d 20", "W 20"));
   EXPECT_EQ(target.objects.at("x/c").version, "25");
   EXPECT_FALSE(target.objects.contains("x/d"));
 }
@@ -175,7 +175,7 @@ TEST_F(RelistTest, SweepsNothingWhenTheListBreaksOff) {
     EXPECT_TRUE(target.objects.contains("x/gone")) << call;
   };
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D 10", "G x/c", "W 20"));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "D 10", "G x/c 20", "W 20"));
   EXPECT_EQ(target.Count("Begin gone"), 2U);
   EXPECT_FALSE(target.objects.contains("x/gone"));
 }
@@ -197,7 +197,7 @@ TEST_F(RelistTest, BeginsAgainWhenAFetchFails) {
   server.Push(Answer::Json(PodJson(now_[2])));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "D 10", "G x/c", "W 21"));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "D 10", "G x/c 21", "W 21"));
   EXPECT_EQ(target.Count("End"), 1U);
 }
 
@@ -227,12 +227,42 @@ TEST_F(RelistTest, AnObjectThatIsOlderThanTheStoredOneMeansARewoundServer) {
   target.Put("x/c", "uid-c", "30");
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
   server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Json(PodJson(now_[2])));
   server.Push(Answer::Json(PodListJson("21", now_)));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c", "L", "W 21"));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "G x/c", "L", "W 21"));
   EXPECT_EQ(target.Count("Begin rewound"), 1U);
   EXPECT_EQ(target.Count("End"), 1U);
+}
+
+// A relist that was cut off fetched it from a server that is ahead of the one that answers now.
+TEST_F(RelistTest, AnObjectThatIsOlderInTheServersMemoryIsReadAsItIsNow) {
+  Stored();
+  target.Put("x/c", "uid-c", "30");
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Json(PodJson({.name = "c", .version = "30"})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "G x/c", "W 20"));
+  EXPECT_EQ(target.Count("Begin rewound"), 0U);
+  EXPECT_EQ(target.objects.at("x/c").version, "30");
+}
+
+TEST_F(RelistTest, AsksForObjectsAsTheyAreNowWhereAServerIsNotAsFarAsTheList) {
+  Stored();
+  options.parallel_fetches = 1;
+  std::vector<TestPod> pods = now_;
+  pods.push_back({.name = "d", .version = "16"});
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
+  server.Push(Answer::VersionTooLarge());
+  server.Push(Answer::Json(PodJson(pods[2])));
+  server.Push(Answer::Json(PodJson(pods[3])));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "G x/c", "G x/d", "W 20"));
+  EXPECT_EQ(target.objects.size(), 4U);
 }
 
 // A relist that was cut off may have fetched it before the server was restored.

@@ -112,6 +112,12 @@ Answer Answer::Status(int code, std::string_view reason, std::string_view detail
   return answer;
 }
 
+Answer Answer::VersionTooLarge() {
+  return Status(
+      504, "Timeout",
+      R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]})");
+}
+
 Answer Answer::Refused() {
   Answer answer;
   answer.refused = Error{ErrorCode::kUnavailable, "connection refused", {}, {}};
@@ -239,10 +245,10 @@ std::string Shorthand(const Request& request) {
   const std::string fields = QueryValue(request, "fieldSelector");
   if (fields.starts_with("metadata.name=")) {
     const bool witness = request.accept.find("PartialObjectMetadataList") != std::string::npos;
-    return (witness ? "V " : "F ") + ns + fields.substr(14);
+    return with((witness ? "V " : "F ") + ns + fields.substr(14), version);
   }
   const std::string last = request.path.substr(request.path.rfind('/') + 1);
-  if (last != "pods") return "G " + ns + last;
+  if (last != "pods") return with("G " + ns + last, version);
   return with("L", version);
 }
 

@@ -58,6 +58,8 @@ struct Answer {
   static Answer ProtobufWatch(const std::vector<std::string>& frames);
   // An error status with a Kubernetes Status body.
   static Answer Status(int code, std::string_view reason, std::string_view details = "{}");
+  // The server is not at this version yet.
+  static Answer VersionTooLarge();
   static Answer Refused();
 
   Answer ThenHang() &&;

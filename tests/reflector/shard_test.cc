@@ -109,7 +109,7 @@ TEST_F(ShardTest, FiltersARelistToo) {
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", {pods_in_[0], pods_out_[0]})));
   server.Push(Answer::Json(PodJson(pods_in_[0])));
   Run();
-  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/" + pods_in_[0].name));
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/" + pods_in_[0].name + " 20"));
   EXPECT_EQ(target.objects.size(), 1U);
 }
 

@@ -225,7 +225,7 @@ TEST_F(FetchTest, AsProtobuf) {
   server.Push(Answer::Protobuf(PodProtobuf(kA)));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a", kProtobufObject),
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a 20", kProtobufObject),
                                    Pair("W 20", kProtobuf)));
   ASSERT_EQ(target.items.size(), 1U);
   EXPECT_EQ(target.items[0]->json(),
@@ -238,7 +238,7 @@ TEST_F(FetchTest, BySelectorAsProtobuf) {
   server.Push(Answer::Protobuf(PodListProtobuf("20", {kA})));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("F x/a", kProtobufObject),
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("F x/a 20", kProtobufObject),
                                    Pair("W 20", kProtobuf)));
   EXPECT_THAT(target.calls, ElementsAre("Start", "Begin gone", "Item x/a@5", "End 20"));
 }
@@ -250,8 +250,8 @@ TEST_P(UnreadableFetchTest, IsFetchedAgainAsJson) {
   server.Push(Answer::Json(PodJson(kA)));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a", kProtobufObject),
-                                   Pair("G x/a", kJsonAnswer), Pair("W 20", kJsonAnswer)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a 20", kProtobufObject),
+                                   Pair("G x/a 20", kJsonAnswer), Pair("W 20", kJsonAnswer)));
   EXPECT_THAT(target.calls, ElementsAre("Start", "Begin gone", "Item x/a@5", "End 20"));
 }
 
@@ -266,8 +266,8 @@ TEST_F(FetchTest, AListOfAnotherKindIsFetchedAgainAsJson) {
   server.Push(Answer::Json(PodListJson("20", {kA})));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("F x/a", kProtobufObject),
-                                   Pair("F x/a", kJsonAnswer), Pair("W 20", kJsonAnswer)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("F x/a 20", kProtobufObject),
+                                   Pair("F x/a 20", kJsonAnswer), Pair("W 20", kJsonAnswer)));
 }
 
 TEST_F(FetchTest, APageOfAProxyIsNoReasonToGiveItUp) {
@@ -275,8 +275,8 @@ TEST_F(FetchTest, APageOfAProxyIsNoReasonToGiveItUp) {
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", {kA})));
   server.Push(Answer::Protobuf(PodProtobuf(kA)));
   Run();
-  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a", kProtobufObject),
-                                   Pair("G x/a", kProtobufObject)));
+  EXPECT_THAT(Asked(), ElementsAre(Pair("W 10", kProtobuf), Pair("G x/a 20", kProtobufObject),
+                                   Pair("G x/a 20", kProtobufObject)));
 }
 
 // A good event, then this frame, then a good event that must not be taken. What a server sends that

@@ -77,13 +77,10 @@ TEST_F(WatchTest, PausesBetweenRelistsOfAServerThatExpiresEverything) {
   EXPECT_THAT(clock.Waits(), SizeIs(2));
 }
 
-constexpr std::string_view kTooLarge =
-    R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]})";
-
 TEST_F(WatchTest, RetriesAfterASecondThenListsWithAnEmptyVersionWhenTheVersionIsTooLarge) {
   StoredAt("10");
-  server.Push(Answer::Status(504, "Timeout", kTooLarge));
-  server.Push(Answer::Status(504, "Timeout", kTooLarge));
+  server.Push(Answer::VersionTooLarge());
+  server.Push(Answer::VersionTooLarge());
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
   server.Push(Answer::Watch({}));
   Run();
@@ -94,8 +91,8 @@ TEST_F(WatchTest, RetriesAfterASecondThenListsWithAnEmptyVersionWhenTheVersionIs
 TEST_F(WatchTest, RetriesAListAfterASecondThenWithAnEmptyVersionWhenTheVersionIsTooLarge) {
   StoredAt("10");
   server.Push(Answer::Status(410, "Expired"));
-  server.Push(Answer::Status(504, "Timeout", kTooLarge));
-  server.Push(Answer::Status(504, "Timeout", kTooLarge));
+  server.Push(Answer::VersionTooLarge());
+  server.Push(Answer::VersionTooLarge());
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", {})));
   server.Push(Answer::Watch({}));
   Run();
