@@ -8,6 +8,8 @@
 #include <atomic>
 #include <thread>
 
+#include "base/spare_blocks.h"
+
 namespace larder {
 namespace {
 
@@ -37,6 +39,7 @@ void PrepareProcess() {
 }
 
 void ReturnFreeMemory() {
+  DropSpareBlocks();
 #ifdef M_ARENA_MAX
   if (ours) ::malloc_trim(0);
 #endif

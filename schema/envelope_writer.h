@@ -25,10 +25,17 @@ namespace larder {
 
 class EnvelopeWriter {
  public:
-  EnvelopeWriter() : builder_(Buffer()) { builder_.Clear(); }
+  EnvelopeWriter() { builder_.Clear(); }
   ~EnvelopeWriter() {
     // One huge object must not pin its memory.
-    if (builder_.GetSize() > kKeptBytes) builder_.Reset();
+    if (builder_.GetSize() > kKeptBytes) {
+      kept_ = Kept();
+      return;
+    }
+    labels.clear();
+    annotations.clear();
+    owners_.clear();
+    finalizers_.clear();
   }
   EnvelopeWriter(const EnvelopeWriter&) = delete;
   EnvelopeWriter& operator=(const EnvelopeWriter&) = delete;
@@ -82,7 +89,24 @@ class EnvelopeWriter {
 
   TextOffset kind, api_version, generate_name, uid, resource_version;
   int64_t generation = 0, created = 0, deleted = 0;
-  Pairs labels, annotations;
+
+ private:
+  // What the thread keeps from one object to the next.
+  struct Kept {
+    flatbuffers::FlatBufferBuilder builder{2048};
+    Pairs labels, annotations;
+    std::vector<flatbuffers::Offset<fbs::OwnerReference>> owners;
+    std::vector<TextOffset> finalizers;
+  };
+  static Kept& OfThread() {
+    thread_local Kept kept;
+    return kept;
+  }
+  Kept& kept_ = OfThread();
+
+ public:
+  Pairs& labels = kept_.labels;
+  Pairs& annotations = kept_.annotations;
 
  private:
   // Names are part of our keys, whose separators are '/' and control characters.
@@ -97,15 +121,10 @@ class EnvelopeWriter {
 
   static constexpr size_t kKeptBytes = size_t{64} << 10;
 
-  static flatbuffers::FlatBufferBuilder& Buffer() {
-    thread_local flatbuffers::FlatBufferBuilder builder(2048);
-    return builder;
-  }
-
-  flatbuffers::FlatBufferBuilder& builder_;
+  flatbuffers::FlatBufferBuilder& builder_ = kept_.builder;
+  std::vector<flatbuffers::Offset<fbs::OwnerReference>>& owners_ = kept_.owners;
+  std::vector<TextOffset>& finalizers_ = kept_.finalizers;
   TextOffset namespace_, name_;
-  std::vector<flatbuffers::Offset<fbs::OwnerReference>> owners_;
-  std::vector<TextOffset> finalizers_;
 };
 
 }  // namespace larder

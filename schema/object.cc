@@ -7,6 +7,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/spare_blocks.h"
 #include "schema/envelope_writer.h"
 #include "schema/json_parser.h"
 #include "schema/kept_buffer.h"
@@ -281,8 +282,7 @@ Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback)
   DropLarge(padded);
   if (!envelope) return tl::unexpected(envelope.error());
   const std::string type = MissingType(reader, fallback);
-  std::string text;
-  text.reserve(BytesOf(json.size() + type.size(), envelope->size()));
+  std::string text = TakeBlock(BytesOf(json.size() + type.size(), envelope->size()));
   text = json;
   if (!type.empty()) text.insert(text.find('{') + 1, type);
   const size_t body_at = reader.body_at() == 0 ? 0 : reader.body_at() + type.size();
@@ -294,8 +294,7 @@ Result<ObjectPtr> Object::FromWire(std::string_view json, const TypeMeta& type,
   thread_local std::string envelope;
   LARDER_ASSIGN_OR_RETURN(const bool read, EnvelopeFromWire(type, head.metadata, envelope));
   if (!read) return Parse(json);
-  std::string text;
-  text.reserve(BytesOf(json.size(), envelope.size()));
+  std::string text = TakeBlock(BytesOf(json.size(), envelope.size()));
   text = json;
   ObjectPtr object = Make(envelope, std::move(text), head);
   DropLarge(envelope);
@@ -325,6 +324,8 @@ Object::Object(Private, std::string bytes, size_t json_size, size_t body_at, boo
       body_at_(body_at),
       projected_(projected),
       root_(fbs::GetEnvelope(envelope_bytes().data())) {}
+
+Object::~Object() { GiveBlock(std::move(bytes_)); }
 
 std::string_view Object::api_version() const { return View(root_->api_version()); }
 std::string_view Object::kind() const { return View(root_->kind()); }

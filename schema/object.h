@@ -94,7 +94,7 @@ class Object {
   // Puts together what the store took apart. `envelope` must be a verified Envelope buffer and
   // `json` the document it was read from. `body_at`: see Body; 0: not known.
   static ObjectPtr FromParts(std::string_view envelope, std::string json, size_t body_at = 0);
-  // What `json` reserves so that FromParts does not move it.
+  // The room that `json` needs so that FromParts does not move it (base/spare_blocks.h).
   static size_t BytesOf(size_t json_bytes, size_t envelope_bytes) {
     return EnvelopeAt(json_bytes) + envelope_bytes;
   }
@@ -143,6 +143,9 @@ class Object {
   // Use Parse or FromParts.
   struct Private {};
   Object(Private, std::string bytes, size_t json_size, size_t body_at, bool projected);
+  ~Object();
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
 
  private:
   static ObjectPtr Make(std::string_view envelope, std::string json, const WireHead& head);

@@ -40,15 +40,18 @@ enum Owner : uint32_t {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
-// Of labels, or annotations: room that is made once.
-constexpr size_t kUsualPairs = 16;
-
-// The metadata's fields, found first and written then: a message may have them in any order.
+// The metadata's fields, found first and written then: a message may have them in any order. For
+// one object after the other.
 class Reader {
  public:
-  explicit Reader(std::string_view metadata) {
-    labels_.reserve(kUsualPairs);
-    annotations_.reserve(kUsualPairs);
+  void Read(std::string_view metadata) {
+    texts_.fill({});
+    generation_ = created_ = deleted_ = 0;
+    labels_.clear();
+    annotations_.clear();
+    owners_.clear();
+    finalizers_.clear();
+    same_as_json_ = true;
     WireFields fields(metadata);
     while (fields.Next()) Collect(fields);
     Sort(labels_);
@@ -70,8 +73,6 @@ class Reader {
     envelope.generation = generation_;
     envelope.created = created_;
     envelope.deleted = deleted_;
-    envelope.labels.reserve(labels_.size());
-    envelope.annotations.reserve(annotations_.size());
     for (const auto& [key, value] : labels_) envelope.Add(envelope.labels, key, value);
     for (const auto& [key, value] : annotations_) envelope.Add(envelope.annotations, key, value);
     for (const OwnerTexts& owner : owners_) {
@@ -197,7 +198,8 @@ class Reader {
 }  // namespace
 
 Result<bool> EnvelopeFromWire(const TypeMeta& type, std::string_view metadata, std::string& out) {
-  const Reader reader(metadata);
+  thread_local Reader reader;
+  reader.Read(metadata);
   if (!reader.same_as_json()) return false;
   EnvelopeWriter envelope;
   envelope.kind = envelope.Text(type.kind);

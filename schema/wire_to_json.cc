@@ -99,6 +99,7 @@ class Converter {
   }
 
   using Slots = std::array<Slot, WireMessage::kMostFields>;
+  using MapEntries = std::vector<std::pair<std::string_view, Slot>>;
 
   bool Fields(const WireMessage& message, std::string_view bytes, int depth) {
     Slots slots;
@@ -196,7 +197,8 @@ class Converter {
   }
 
   bool Entries(const WireField& field, std::string_view bytes, int depth) {
-    std::vector<std::pair<std::string_view, Slot>> entries;
+    MapEntries entries = std::move(entries_);  // back for the next map, unless this one fails
+    entries.clear();
     WireFields wire(bytes);
     while (wire.Next()) {
       if (wire.number() != field.number) continue;
@@ -223,6 +225,7 @@ class Converter {
       out_.Plain(',');
     }
     out_.Close('}');
+    entries_ = std::move(entries);
     return true;
   }
 
@@ -359,6 +362,7 @@ class Converter {
   const uint32_t max_depth_;
   KnownJson& known_;
   GoJsonWriter out_;
+  MapEntries entries_;
   WireHead head_;
   Error error_;
 };

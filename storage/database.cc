@@ -96,6 +96,13 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
     cf.compression = rocksdb::kZSTD;
     cf.compression_opts.level = 1;
   }
+  if (family == Family::kIndexes) {
+    // Read by ranges alone, to which a filter says nothing.
+    table.filter_policy.reset();
+    // Each flush of a list brings a small table over the whole range: merged half as often they are
+    // half of the work.
+    cf.level0_file_num_compaction_trigger = 8;
+  }
   if (family == Family::kQueues) {
     // Work is added and soon removed: compact as soon as tombstones gather.
     cf.level0_file_num_compaction_trigger = 2;

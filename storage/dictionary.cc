@@ -132,8 +132,8 @@ Result<DictionaryPtr> TrainDictionary(DictionaryId id, uint64_t seen,
   settings.k = static_cast<unsigned>(std::min(kPieceBytes, bytes.size() / 4));
   settings.d = 8;
   settings.accel = 5;
-  // Tables of half a megabyte: zstd's own choice is 2^20 entries, no better for 3 MB of samples,
-  // and a third slower, most of it for memory that must be fetched first.
+  // Tables of half a megabyte: zstd's own choice is 2^20 entries, no better for megabytes of
+  // samples, and a third slower, most of it for memory that must be fetched first.
   settings.f = 17;
   const size_t size = ZDICT_trainFromBuffer_fastCover(
       bytes.data(), bytes.size(), samples.bytes.data(), samples.sizes.data(),

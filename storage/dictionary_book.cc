@@ -12,7 +12,7 @@ namespace {
 
 // How many keys are kept to sample from, and how much is read of them.
 constexpr size_t kSampleKeys = 1000;
-constexpr size_t kSampleBytes = size_t{3} << 20;
+constexpr size_t kSampleBytes = size_t{2} << 20;
 // Fewer teach nothing that lasts.
 constexpr size_t kMinSamples = 100;
 constexpr uint64_t kFirstTraining = 200;

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/spare_blocks.h"
 #include "base/varint.h"
 #include "schema/envelope_generated.h"
 
@@ -414,8 +415,7 @@ Result<std::string> RestoreMetadata(std::string_view residual, std::string_view 
     if (!TakeBytes(residual, 1, code) || !TakeVarint(residual, gaps[i].bytes)) return damaged();
     gaps[i].field = static_cast<uint8_t>(code[0]);
   }
-  std::string json;
-  json.reserve(Object::BytesOf(json_bytes, envelope_bytes.size()));
+  std::string json = TakeBlock(Object::BytesOf(json_bytes, envelope_bytes.size()));
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view gap;
     if (!TakeBytes(residual, gaps[i].bytes, gap)) return damaged();

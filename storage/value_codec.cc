@@ -85,14 +85,17 @@ bool PackVersion(std::string_view text, uint64_t& number) {
   return true;
 }
 
+// Where a FlatBuffers string of a buffer stands in it; null where there is none.
+char* PlaceOf(std::string& envelope, const flatbuffers::String* field) {
+  if (field == nullptr) return nullptr;
+  return envelope.data() + (reinterpret_cast<const char*>(field->Data()) - envelope.data());
+}
+
 // Overwrites a FlatBuffers string of the same length in place.
 bool Overwrite(std::string& envelope, const flatbuffers::String* field, std::string_view text) {
   const size_t size = field ? field->size() : 0;
   if (size != text.size()) return false;
-  if (size > 0) {
-    const auto at = reinterpret_cast<const char*>(field->Data()) - envelope.data();
-    std::memcpy(envelope.data() + at, text.data(), size);
-  }
+  if (size > 0) std::memcpy(PlaceOf(envelope, field), text.data(), size);
   return true;
 }
 
@@ -100,6 +103,14 @@ bool SetIdentity(std::string& envelope, const ObjectHead& head) {
   const fbs::Envelope* root = fbs::GetEnvelope(envelope.data());
   return Overwrite(envelope, root->uid(), head.uid) &&
          Overwrite(envelope, root->resource_version(), head.resource_version);
+}
+
+// Blanks what stands in the head of a row.
+void ClearIdentity(std::string& envelope) {
+  const fbs::Envelope* root = fbs::GetEnvelope(envelope.data());
+  for (const flatbuffers::String* field : {root->uid(), root->resource_version()}) {
+    if (field != nullptr) std::memset(PlaceOf(envelope, field), '0', field->size());
+  }
 }
 
 struct Layout {
@@ -198,8 +209,7 @@ void TakeApart(const Object& object, ObjectParts& parts) {
   parts.head.resource_version = object.resource_version();
   parts.raw = object.envelope_bytes();
   parts.envelope_bytes = parts.raw.size();
-  SetIdentity(parts.raw, {std::string(parts.head.uid.size(), '0'),
-                          std::string(parts.head.resource_version.size(), '0')});
+  ClearIdentity(parts.raw);
   CutMetadata(object, parts.raw);
   parts.json_bytes = object.json().size();
 }
