@@ -18,9 +18,11 @@ constexpr size_t kSizes = kMost / kStep + 1;
 // As much as two commits of a list let go of at once.
 constexpr size_t kMostHeld = size_t{4} << 20;
 
+// Sanitizers find out who touches what was freed, and it must be freed for that.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// They find out who touches what was freed, and that must be freed for it.
 constexpr bool kKeeps = false;
+#elif defined(__has_feature)
+constexpr bool kKeeps = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
 #else
 constexpr bool kKeeps = true;
 #endif

@@ -276,7 +276,7 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
     // memory that answered; as the object is now, nothing newer can have been seen of it.
     LARDER_ASSIGN_OR_RETURN(rewound,
                             target_.StoredIsNewer(object->key(), object->resource_version()));
-    if (rewound && from_memory) {
+    if (rewound) {
       const ObjectKey key = object->key();
       LARDER_ASSIGN_OR_RETURN(object, FetchOne({.key = key}, stop));
       if (!object) return {};

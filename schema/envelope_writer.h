@@ -25,6 +25,24 @@ namespace larder {
 
 class EnvelopeWriter {
  public:
+  using TextOffset = flatbuffers::Offset<flatbuffers::String>;
+  using Pairs = std::vector<flatbuffers::Offset<fbs::KeyValue>>;
+
+ private:
+  // What the thread keeps from one object to the next. Before all that refers to it.
+  struct Kept {
+    flatbuffers::FlatBufferBuilder builder{2048};
+    Pairs labels, annotations;
+    std::vector<flatbuffers::Offset<fbs::OwnerReference>> owners;
+    std::vector<TextOffset> finalizers;
+  };
+  static Kept& OfThread() {
+    thread_local Kept kept;
+    return kept;
+  }
+  Kept& kept_ = OfThread();
+
+ public:
   EnvelopeWriter() { builder_.Clear(); }
   ~EnvelopeWriter() {
     // One huge object must not pin its memory.
@@ -39,9 +57,6 @@ class EnvelopeWriter {
   }
   EnvelopeWriter(const EnvelopeWriter&) = delete;
   EnvelopeWriter& operator=(const EnvelopeWriter&) = delete;
-
-  using TextOffset = flatbuffers::Offset<flatbuffers::String>;
-  using Pairs = std::vector<flatbuffers::Offset<fbs::KeyValue>>;
 
   static tl::unexpected<Error> Refuse(std::string_view field, std::string_view what) {
     return MakeError(ErrorCode::kProtocol, "object refused: {} {}", field, what);
@@ -89,22 +104,6 @@ class EnvelopeWriter {
 
   TextOffset kind, api_version, generate_name, uid, resource_version;
   int64_t generation = 0, created = 0, deleted = 0;
-
- private:
-  // What the thread keeps from one object to the next.
-  struct Kept {
-    flatbuffers::FlatBufferBuilder builder{2048};
-    Pairs labels, annotations;
-    std::vector<flatbuffers::Offset<fbs::OwnerReference>> owners;
-    std::vector<TextOffset> finalizers;
-  };
-  static Kept& OfThread() {
-    thread_local Kept kept;
-    return kept;
-  }
-  Kept& kept_ = OfThread();
-
- public:
   Pairs& labels = kept_.labels;
   Pairs& annotations = kept_.annotations;
 

@@ -198,7 +198,10 @@ class Reader {
 }  // namespace
 
 Result<bool> EnvelopeFromWire(const TypeMeta& type, std::string_view metadata, std::string& out) {
-  thread_local Reader reader;
+  constexpr size_t kUsualBytes = size_t{64} << 10;
+  thread_local Reader kept;
+  Reader huge;  // one such object must not pin its memory
+  Reader& reader = metadata.size() > kUsualBytes ? huge : kept;
   reader.Read(metadata);
   if (!reader.same_as_json()) return false;
   EnvelopeWriter envelope;

@@ -79,7 +79,7 @@ def all_peers():
     protobuf = "application/vnd.kubernetes.protobuf"
     peers = [Peer("larder", informer(LARDER_PEER, "--kubeconfig"), main=True),
              Peer("larder" + STRIPPED, informer(LARDER_PEER, "--kubeconfig", "--strip"), ("kube",), main=True),
-             curl_limit("curl, JSON", "application/json", ("kube", "simulator"), main=True),
+             curl_limit("curl, JSON", "application/json", ("simulator",), main=True),
              curl_limit("curl, protobuf", protobuf, ("kube",), main=True)]
     skipped = {}
     say("building the peers in Go")

@@ -26,9 +26,8 @@ QUICK = {"kube": [10_000], "simulator": [20_000]}
 FULL = {"kube": [10_000, 50_000, 100_000], "simulator": [20_000, 1_000_000]}
 # Past this, one round, and only of who can: nobody needs the median of a thing that takes minutes.
 MANY = 200_000
-# Past the first, a peer's variants have one round; past the second, none: how they compare is seen where a sync takes seconds.
-VARIANTS_UP_TO = 20_000
-VARIANTS_ONCE_UP_TO = 50_000
+# A peer's variants have one round, and none past this: how they compare is seen where a sync takes seconds.
+VARIANTS_UP_TO = 50_000
 ROUNDS = 5
 
 
@@ -113,8 +112,7 @@ class Bench:
                 if number and self.options.quick and scenario.once_if_quick:
                     continue
                 peers = [peer for peer in self.peers if scenario.peers(peer) and server.name in peer.servers
-                         and (peer.main or server.objects <= VARIANTS_UP_TO
-                              or (number == 0 and server.objects <= VARIANTS_ONCE_UP_TO))]
+                         and (peer.main or (number == 0 and server.objects <= VARIANTS_UP_TO))]
                 # Not in turn: a server's garbage is collected in the next one's time, so nobody may always come after the same.
                 random.Random(f"{scenario.name} {number}").shuffle(peers)
                 for peer in peers:

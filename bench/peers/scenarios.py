@@ -70,11 +70,15 @@ def check_objects(figures, server):
 
 
 def sync(server, peer, *more):
+    server.settle()
+    return run_sync(server, peer, *more)
+
+
+def run_sync(server, peer, *more):
     command = peer.command(server)
     limit = command[0] == "curl"
     if not limit:
         command += [*option(command, "hold", HOLD), *more]
-    server.settle()
     run = Run(server, command, peer.environment)
     figures = run.line()
     if not limit:
@@ -95,7 +99,7 @@ def stored(server, state):
         state["folder"] = pathlib.Path(tempfile.mkdtemp(prefix="larder-peers-", dir=BUILT))
     store, mark = str(state["folder"] / "store"), next(marks)
     server.write(0, mark)
-    sync(server, state["larder"], "--store", store, "--until", mark)
+    run_sync(server, state["larder"], "--store", store, "--until", mark)  # nobody reads its figures
     return store
 
 
@@ -195,14 +199,16 @@ def ten(server, peer, state):
 
 
 def queue(server, peer, state):
-    """Add, Get, Done, on one thread and on two. Without a server."""
+    """Add, Get, Done, on one thread and on two; of five times the best, because a fifth of a second is soon disturbed."""
     program = peer.command(server)[0]
     dashes = "--" if program == LARDER_PEER else "-"
-    figures = {}
-    for threads in (1, 2):
-        run = Run(None, [program, "queue", f"{dashes}cycles", "1000000", f"{dashes}threads", str(threads)])
-        figures[f"cycles_per_second_{threads}"] = run.line()["cycles_per_second"]
-        run.end()
+    figures = {"cycles_per_second_1": 0, "cycles_per_second_2": 0}
+    for _ in range(5):
+        for threads in (1, 2):
+            run = Run(None, [program, "queue", f"{dashes}cycles", "1000000", f"{dashes}threads", str(threads)])
+            name, cycles = f"cycles_per_second_{threads}", run.line()["cycles_per_second"]
+            run.end()
+            figures[name] = max(figures[name], cycles)
     return figures
 
 
@@ -242,11 +248,11 @@ SCENARIOS = [
     Scenario(first, lambda peer: True, once_if_quick=False),
     Scenario(restart, of("larder"), once_if_quick=False),
     Scenario(restart_changed, of("larder"), once_if_quick=False),
-    # What a change or a read costs is measured where a sync is quick.
-    Scenario(steady, of(*MAIN), up_to=20_000),
+    # What a change or a read costs is measured where a sync is quick; a delay on a server that has its own, a read without.
+    Scenario(steady, of(*MAIN), servers=("kube",), up_to=20_000),
     # The real server makes changes too slowly, and cuts off who does not read them.
     Scenario(burst, of(*MAIN), servers=("simulator",), up_to=20_000),
-    Scenario(reads, of(*READERS), up_to=20_000),
+    Scenario(reads, of(*READERS), servers=("simulator",), up_to=20_000),
     Scenario(ten, of("larder", "client-go, protobuf", "kube-rs"), servers=("kube",), up_to=20_000),
     Scenario(queue, of("larder", "client-go, JSON"), servers=("simulator",), up_to=20_000),
     Scenario(limits, of("larder"), servers=("simulator",), up_to=20_000),
