@@ -153,8 +153,9 @@ TEST(ObjectFromWire, RefusesNamesThatAreNone) {
        {std::string(), Bytes(1, "a/b"), Bytes(1, "a") + Bytes(3, "x\ny"), Bytes(3, "shop")}) {
     std::string json;
     KnownJson known;
+    const std::string message = Bytes(1, metadata);  // the head is a view into it
     const auto head =
-        WireToJson(*WireSchema::BuiltIn().Find(type), type, Bytes(1, metadata), 100, known, json);
+        WireToJson(*WireSchema::BuiltIn().Find(type), type, message, 100, known, json);
     ASSERT_TRUE(head.has_value());
     const auto read = Object::FromWire(json, type, *head);
     ASSERT_FALSE(read.has_value()) << json;
