@@ -16,10 +16,10 @@
 #include "informer/listener.h"
 #include "queue/work_queue.h"
 #include "reflector/reflector.h"
-#include "storage/maintenance.h"
 #include "storage/testing.h"
 #include "tests/simulation/deliveries.h"
 #include "tests/simulation/journal.h"
+#include "tests/simulation/judge.h"
 #include "tests/simulation/volatile_disk.h"
 #include "tests/simulation/world.h"
 
@@ -43,28 +43,23 @@ std::string KeyOf(const Object& object) { return object.key().ToString(); }
 class Life final : private ChangeSink, private Target {
  public:
   Life(World* world, VolatileDisk* disk, InstantClock* clock, const std::string& path,
-       Journal* journal, Deliveries* deliveries, Mutant mutant, uint64_t seed)
+       Journal* journal, Deliveries* deliveries, Judge* judge, Mutant mutant, uint64_t seed)
       : world_(*world),
         disk_(*disk),
         clock_(*clock),
         path_(path),
         journal_(*journal),
         deliveries_(*deliveries),
+        judge_(*judge),
         mutant_(mutant),
         random_(seed),
         work_clock_(journal->now) {}
-
-  // The first thing that went wrong; empty: nothing.
-  const std::string& violation() const { return violation_; }
-  void ExpectThat(bool good, const std::string& what) {
-    if (!good && violation_.empty()) violation_ = what;
-  }
 
   bool Open() {
     StoreOptions options{.path = path_, .memory_limit = 8 << 20};
     options.clock = &still_;
     auto store = OpenStoreOnEnv(options, disk_.env());
-    if (!store) return Fail("open", store.error());
+    if (!store) return judge_.Fail("open", store.error());
     store_ = *std::move(store);
     hot_ = std::make_unique<HotTier>(HotTierOptions{.max_bytes = 1 << 20});
     CollectionSpec spec;
@@ -72,14 +67,14 @@ class Life final : private ChangeSink, private Target {
     spec.resource = *LookupResource("pods");
     auto indexer = Indexer::Open(store_.get(), hot_.get(), spec,
                                  {*IndexDefinition::ByField("phase", "status.phase")});
-    if (!indexer) return Fail("index", indexer.error());
+    if (!indexer) return judge_.Fail("index", indexer.error());
     indexer_ = *std::move(indexer);
     auto queue = WorkQueue::Open({.name = kQueue,
                                   .store = store_.get(),
                                   .flush_interval = std::chrono::milliseconds(0),
                                   .max_retries = kRetries,
                                   .clock = &work_clock_});
-    if (!queue) return Fail("queue", queue.error());
+    if (!queue) return judge_.Fail("queue", queue.error());
     queue_ = *std::move(queue);
     CollectionSyncOptions sync_options;
     sync_options.clock = &still_;
@@ -104,7 +99,7 @@ class Life final : private ChangeSink, private Target {
     options.parallel_fetches = 1;
     auto reflector = Reflector::Create(options, &world_, this);
     if (!reflector) {
-      Fail("reflector", reflector.error());
+      judge_.Fail("reflector", reflector.error());
       return;
     }
     (void)(*reflector)->Run(stop_.get_token());
@@ -112,15 +107,15 @@ class Life final : private ChangeSink, private Target {
 
   // REQUIRES: not dead.
   void Settle() {
-    if (auto flushed = sync_->Flush(); !flushed) Fail("commit", flushed.error());
+    if (auto flushed = sync_->Flush(); !flushed) judge_.Fail("commit", flushed.error());
     for (int i = 0; i < 100 && IsAnythingUntold(); ++i) Deliver();
-    ExpectThat(!IsAnythingUntold(), "the handler does not hear everything");
+    judge_.ExpectThat(!IsAnythingUntold(), "the handler does not hear everything");
     while (!running_.empty()) Finish();
-    while (IsWorkLeft()) {
+    while (IsWorkLeft(*queue_)) {
       if (queue_->Len() == 0) work_clock_.Advance(std::chrono::seconds(1));
       Work();
     }
-    if (auto flushed = queue_->Flush(); !flushed) Fail("flush", flushed.error());
+    if (auto flushed = queue_->Flush(); !flushed) judge_.Fail("flush", flushed.error());
   }
 
   void Close() {
@@ -135,59 +130,15 @@ class Life final : private ChangeSink, private Target {
     store_.reset();
   }
 
-  // Everything that must hold of what is stored, whatever happened before.
-  void Check() {
-    const auto report = Verify(*store_);
-    if (!report) {
-      Fail("verify", report.error());
-      return;
-    }
-    for (const Problem& problem : report->problems) {
-      ExpectThat(false, fmt::format("{} {}: {}", problem.family, problem.key, problem.message));
-    }
-    const auto cursor = store_->GetCursor(indexer_->collection().id);
-    if (!cursor) {
-      Fail("cursor", cursor.error());
-      return;
-    }
-    const State stored = Stored();
-    for (const auto& [name, pod] : stored) world_.trace(PodJson(pod));
-    if (cursor->state == SyncState::kSynced) {
-      const uint64_t version = std::stoull(cursor->resource_version);
-      ExpectThat(world_.WasEver(version, stored),
-                 fmt::format("the store is not what the cluster was at its cursor {}: {}", version,
-                             world_.Difference(version, stored)));
-    }
-    CheckWork(stored);
-    CheckHandler(stored);
-  }
-  void CheckCaughtUp() {
-    ExpectThat(Texts(Stored()) == Texts(world_.Now()), "a calm cluster was not caught up with");
-    ExpectThat(!IsWorkLeft(), "work is left");
-  }
-  State Stored() {
-    State state;
-    (void)indexer_->ForEach({}, [&](const ObjectPtr& object) {
-      TestPod pod;
-      pod.name = object->name();
-      pod.uid = object->uid();
-      pod.version = object->resource_version();
-      if (const auto phase = phase_.Value(*object)) {
-        pod.extra = fmt::format(R"(,"status":{{"phase":"{}"}})", *phase);
-      }
-      state[pod.name] = pod;
-      return true;
-    });
-    return state;
-  }
+  // REQUIRES: Open().
+  OpenParts parts() const { return {store_.get(), indexer_.get(), queue_.get(), kHandler}; }
 
  private:
   // As a SharedInformer does it.
   bool OpenHandler() {
     names_ = std::make_unique<DurableNames>(store_.get(), indexer_->collection().id);
-    if (auto loaded = names_->Load(); !loaded) return Fail("names", loaded.error());
-    const std::string wrong = deliveries_.Begin(names_->Revision(kHandler).has_value());
-    ExpectThat(wrong.empty(), wrong);
+    if (auto loaded = names_->Load(); !loaded) return judge_.Fail("names", loaded.error());
+    judge_.ExpectNothing(deliveries_.Begin(names_->Revision(kHandler).has_value()));
     auto handler = std::make_shared<EventHandlerFuncs>();
     handler->on_add = [this](const ObjectPtr& object, bool) { Heard(deliveries_.Hear(*object)); };
     handler->on_update = [this](const ObjectPtr&, const ObjectPtr& object) {
@@ -204,7 +155,7 @@ class Life final : private ChangeSink, private Target {
                                            options, kHandler, &still_);
     const auto writer = indexer_->BeginWrite();
     const auto opened = listener_->Open(sync_->cursor().Complete());
-    return opened ? true : Fail("handler", opened.error());
+    return opened ? true : judge_.Fail("handler", opened.error());
   }
   bool IsAnythingUntold() const {
     const ListenerStats stats = listener_->Stats();
@@ -217,93 +168,33 @@ class Life final : private ChangeSink, private Target {
     tell_ = last_ ? 0 : random_() % 5;
     const auto told = listener_->DeliverWaiting(pause.get_token());
     if (dead_) return;
-    if (told) {
-      deliveries_.Acknowledged(Rows());
+    if (!told) {
+      judge_.Fail("delivery", told.error());
+    } else if (const auto rows = PendingKeys(parts())) {
+      deliveries_.Acknowledged(*rows);
     } else {
-      Fail("delivery", told.error());
+      judge_.Fail("rows", rows.error());
     }
   }
   // The handler has written it into its journal and is about to return.
   void Heard(const std::string& wrong) {
-    ExpectThat(wrong.empty(), wrong);
+    judge_.ExpectNothing(wrong);
     if (!last_ && random_() % 60 == 0) Crash();
     if (dead_ || (tell_ != 0 && --tell_ == 0)) pause_.request_stop();
   }
-  // The keys whose changes wait for the handler on disk.
-  std::set<std::string> Rows() {
-    std::set<std::string> rows;
-    const auto scanned = store_->ScanDeltas(indexer_->collection().id, kHandler, {},
-                                            [&](const ObjectKey& key, std::string_view) {
-                                              rows.insert(key.ToString());
-                                              return true;
-                                            });
-    if (!scanned) Fail("rows", scanned.error());
-    return rows;
-  }
-  void CheckHandler(const State& stored) {
-    Deliveries::States states;
-    for (const auto& [name, pod] : stored) states["x/" + name] = StateOf(pod.uid, pod.version);
-    const std::set<std::string> rows = Rows();
-    for (const std::string& row : rows) world_.trace(row);
-    const std::string wrong = deliveries_.Check(states, rows);
-    ExpectThat(wrong.empty(), wrong);
-  }
-
-  // A key whose stored state the worker has not seen must be pending.
-  void CheckWork(const State& stored) {
-    std::set<std::string> pending;
-    const auto queued = queue_->Items();
-    for (const auto& item : queued) {
-      pending.insert(item.item);
-      world_.trace(fmt::format("{} {} {} {}", item.item, item.not_before_ms, item.failures,
-                               static_cast<int>(item.pending)));
-    }
-    const std::string wrong = journal_.Check(queued);
-    ExpectThat(wrong.empty(), wrong);
-    for (const auto& [name, pod] : stored) {
-      const std::string key = "x/" + name;
-      ExpectThat(journal_.keys[key].states.count(StateOf(pod.uid, pod.version)) != 0 ||
-                     pending.count(key) != 0,
-                 fmt::format("{} at {} is neither worked on nor pending", key, pod.version));
-    }
-    for (auto& [key, seen] : journal_.keys) {
-      if (stored.count(key.substr(2)) != 0 || pending.count(key) != 0) continue;
-      if (journal_.power_lost) seen.uid.clear();
-      ExpectThat(seen.uid.empty() || seen.gone.count(seen.uid) != 0,
-                 fmt::format("nobody will hear that {} is gone", key));
-    }
-    journal_.power_lost = false;
-  }
-  static std::string StateOf(std::string_view uid, std::string_view version) {
-    return fmt::format("{}@{}", uid, version);
-  }
-
-  bool Fail(std::string_view what, const Error& error) {
-    ExpectThat(false, fmt::format("{}: {}", what, error.ToString()));
-    return false;
-  }
-
-  bool IsWorkLeft() const {
-    const auto items = queue_->Items();
-    return std::any_of(items.begin(), items.end(), [](const QueueItemInfo& item) {
-      return item.in_process || item.pending != PendingPhase::kDead;
-    });
-  }
-
   // The worker: looks at the store, writes into its journal; acknowledges at once or later.
   void Work() {
     const auto queued = queue_->Items();
     const auto item = queue_->GetWithPriority({}, std::chrono::nanoseconds(0));
     if (!item) return;
-    const std::string wrong = journal_.HandedOut(*item, queued, WallMs(work_clock_));
-    ExpectThat(wrong.empty(), wrong);
+    judge_.ExpectNothing(journal_.HandedOut(*item, queued, WallMs(work_clock_)));
     const std::string& key = item->item;
     const size_t slash = key.find('/');
     const auto object = indexer_->GetByKey({key.substr(0, slash), key.substr(slash + 1)});
     Journal::Seen& seen = journal_.keys[key];
     if (object) {
       seen.uid = (*object)->uid();
-      seen.states.insert(StateOf(seen.uid, (*object)->resource_version()));
+      seen.states.insert(StateText(seen.uid, (*object)->resource_version()));
     } else {
       seen.gone.insert(seen.uid);
     }
@@ -486,16 +377,15 @@ class Life final : private ChangeSink, private Target {
   const std::string path_;
   Journal& journal_;
   Deliveries& deliveries_;
+  Judge& judge_;
   const Mutant mutant_;
   std::mt19937_64 random_;
   FakeClock work_clock_;  // the queue's, which has no thread
   FakeClock still_;       // for what has threads of its own: they wait to be woken, not for time
-  const FieldPath phase_ = *FieldPath::Parse("status.phase");
   std::stop_source stop_;
   uint64_t calls_left_ = 0;
   bool last_ = false;
   bool dead_ = false;
-  std::string violation_;
   std::deque<WorkItem> running_;
   std::stop_source pause_;  // of the handler's turn
   uint64_t tell_ = 0;       // how many changes are left of it; 0: all
@@ -523,26 +413,25 @@ Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
   VolatileDisk disk;
   Journal journal;
   Deliveries deliveries;
+  Judge judge(&world, &journal, &deliveries);
   const std::string path = directory + "/store";
   std::filesystem::remove_all(path);
-  std::string lives;
   for (int number = 0; number <= kLives && verdict.violation.empty(); ++number) {
     const bool last = number == kLives;
-    Life life(&world, &disk, &clock, path, &journal, &deliveries, mutant, random());
+    Life life(&world, &disk, &clock, path, &journal, &deliveries, &judge, mutant, random());
     if (life.Open()) {
-      life.Check();
+      judge.Check(life.parts());
       if (last) {
         world.Calm();
         life.Run(0);
         life.Settle();
-        life.Check();
-        life.CheckCaughtUp();
+        judge.Check(life.parts());
+        judge.CheckCaughtUp(life.parts());
       } else {
         life.Run(1 + random() % 60);
       }
     }
-    verdict.violation = life.violation();
-    for (const auto& [name, pod] : State(last ? life.Stored() : State())) world.trace(PodJson(pod));
+    verdict.violation = judge.violation();
     life.Close();
     const bool power = random() % 3 == 0;
     disk.Revive(power ? VolatileDisk::Loss::kPower : VolatileDisk::Loss::kProcess, random);
