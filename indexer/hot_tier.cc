@@ -53,7 +53,7 @@ ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t a
     ++shard.misses;
     return nullptr;
   }
-  if (options_.ttl.count() != 0 && options_.clock->Now() >= entry->expires) {
+  if (Expired(*entry)) {
     Erase(shard, entry);
     ++shard.expired;
     ++shard.misses;
@@ -64,11 +64,19 @@ ObjectPtr HotTier::Get(CollectionId collection, const ObjectKey& key, uint64_t a
   return entry->object;
 }
 
+ObjectPtr HotTier::Peek(CollectionId collection, const ObjectKey& key, uint64_t at_most) const {
+  const HotName name(collection, key.ns, key.name);
+  const Shard& shard = ShardOf(name);
+  MutexLock lock(shard.mutex);
+  const HotEntry* entry = shard.entries.Find(name);
+  if (entry == nullptr || entry->sequence > at_most || Expired(*entry)) return nullptr;
+  return entry->object;
+}
+
 const Object* HotTier::Find(CollectionId collection, const ObjectKey& key) const {
   const HotName name(collection, key.ns, key.name);
   HotEntry* entry = ShardOf(name).entries.Find(name);
-  if (entry == nullptr) return nullptr;
-  if (options_.ttl.count() != 0 && options_.clock->Now() >= entry->expires) return nullptr;
+  if (entry == nullptr || Expired(*entry)) return nullptr;
   NoteUse(*entry);
   return entry->object.get();
 }
@@ -83,19 +91,13 @@ void HotTier::EndRead(uint64_t reader, uint64_t hits) {
   }
 }
 
-HotTier::Ticket HotTier::BeginFill(CollectionId collection, const ObjectKey& key) const {
-  const Shard& shard = ShardOf(HotName(collection, key.ns, key.name));
-  MutexLock lock(shard.mutex);
-  return {shard.epoch, sequence()};
-}
-
-void HotTier::Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket) {
+void HotTier::Fill(CollectionId collection, ObjectPtr object, uint64_t sequence) {
   const HotName name(collection, object->ns(), object->name());
   Shard& shard = ShardOf(name);
   MutexLock lock(shard.mutex);
-  if (shard.epoch != ticket.shard_epoch || shard.commits != 0) return;
+  if (shard.changed > sequence || shard.commits != 0) return;
   if (shard.entries.Find(name) != nullptr) return;
-  Insert(shard, name, std::move(object), ticket.sequence);
+  Insert(shard, name, std::move(object), sequence);
 }
 
 void HotTier::BeginCommit(CollectionId collection, const std::vector<Change>& changes) {
@@ -103,7 +105,6 @@ void HotTier::BeginCommit(CollectionId collection, const std::vector<Change>& ch
     const HotName name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     MutexLock lock(shard.mutex);
-    ++shard.epoch;
     ++shard.commits;
     if (HotEntry* entry = shard.entries.Find(name)) Erase(shard, entry);
   }
@@ -118,31 +119,15 @@ void HotTier::EndCommit(CollectionId collection, const std::vector<Change>& chan
     const HotName name(collection, change.key.ns, change.key.name);
     Shard& shard = ShardOf(name);
     MutexLock lock(shard.mutex);
-    // Whoever read the store during the commit may have read the version before it.
-    ++shard.epoch;
+    // Whoever read the store during the commit may have read the version before it. Commits of
+    // other collections may end in another order than they were numbered in.
+    shard.changed = std::max(shard.changed, sequence);
     --shard.commits;
     if (!committed || !change.object) continue;
     if (change.if_room &&
         Full(shard, EntryBytes(name.ns.size() + name.name.size(), *change.object), 1))
       continue;
     Insert(shard, name, change.object, sequence);
-  }
-}
-
-void HotTier::DropCollection(CollectionId collection) {
-  for (size_t i = 0; i < shard_count_; ++i) {
-    Shard& shard = shards_[i];
-    MutexLock lock(shard.mutex);
-    ++shard.epoch;
-    // Once around; the hand ends where it began, or behind what was there.
-    for (size_t left = shard.entries.size(); left > 0; --left) {
-      HotEntry* entry = shard.entries.hand();
-      if (entry->collection == collection) {
-        Erase(shard, entry);
-      } else {
-        shard.entries.MoveHand();
-      }
-    }
   }
 }
 

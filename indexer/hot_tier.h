@@ -5,7 +5,7 @@
 // lose it. It never serves what the store does not hold:
 //  1. An entry is the newest committed version of its key. A commit takes its keys out before it
 //     writes (BeginCommit) and puts the new versions in after (EndCommit); a reader that was on its
-//     way meanwhile, in either order, cannot put an older one back (Ticket).
+//     way meanwhile, in either order, cannot put an older one back (Fill).
 //  2. Every entry knows the commit it is from at the latest (`sequence`). A reader with a snapshot
 //     takes it only when that is not newer than the snapshot; so an index read and the object read
 //     beside it agree.
@@ -45,6 +45,9 @@ class HotTier {
   // The newest version, or null: not here, not "not there". With `at_most`, only a version no newer
   // than that commit.
   ObjectPtr Get(CollectionId collection, const ObjectKey& key, uint64_t at_most = UINT64_MAX);
+  // The same for a pass over everything, which says nothing of what will be asked for: it counts
+  // neither as use of the object nor as a hit or a miss.
+  ObjectPtr Peek(CollectionId collection, const ObjectKey& key, uint64_t at_most) const;
 
   // For reads without a lock. Every BeginRead needs its EndRead, with what it returned and the
   // number of hits.
@@ -53,14 +56,10 @@ class HotTier {
   // As Get; valid until EndRead. Null also where a change is under way nearby: Get knows better.
   const Object* Find(CollectionId collection, const ObjectKey& key) const;
 
-  // Reading what was not here: take a ticket, read the store, offer the object. It is kept unless a
-  // commit touched the key's shard meanwhile, or is about to.
-  struct Ticket {
-    uint64_t shard_epoch = 0;
-    uint64_t sequence = 0;
-  };
-  Ticket BeginFill(CollectionId collection, const ObjectKey& key) const;
-  void Fill(CollectionId collection, ObjectPtr object, const Ticket& ticket);
+  // What was not here and was read from the store. `sequence` is sequence() from before the read,
+  // or from before its snapshot was taken: it is kept unless a commit touched the key's shard since
+  // then, or is about to.
+  void Fill(CollectionId collection, ObjectPtr object, uint64_t sequence);
 
   // A commit: BeginCommit, then the store's write, then EndCommit with what is now stored (null:
   // deleted) and whether the write succeeded. After a failed one the keys are simply not here any
@@ -75,8 +74,6 @@ class HotTier {
   void EndCommit(CollectionId collection, const std::vector<Change>& changes, bool committed);
   // The last commit that is visible: a snapshot's own number is taken before the snapshot is.
   uint64_t sequence() const { return sequence_.load(std::memory_order_acquire); }
-
-  void DropCollection(CollectionId collection);
 
   struct Stats {
     uint64_t hits = 0, misses = 0, evictions = 0, expired = 0;
@@ -100,9 +97,9 @@ class HotTier {
     HotTable entries;                                 // changed under the mutex; Find needs none
     std::vector<Kept> kept LARDER_GUARDED_BY(mutex);  // by moment
     size_t kept_bytes LARDER_GUARDED_BY(mutex) = 0;
-    size_t commits LARDER_GUARDED_BY(mutex) = 0;  // under way, and touching this shard
-    uint64_t epoch LARDER_GUARDED_BY(mutex) = 0;  // counts beginnings and ends of such commits
-    size_t bytes LARDER_GUARDED_BY(mutex) = 0;    // of the entries
+    size_t commits LARDER_GUARDED_BY(mutex) = 0;    // under way, and touching this shard
+    uint64_t changed LARDER_GUARDED_BY(mutex) = 0;  // the last such commit that ended
+    size_t bytes LARDER_GUARDED_BY(mutex) = 0;      // of the entries
     uint64_t hits LARDER_GUARDED_BY(mutex) = 0;
     uint64_t misses LARDER_GUARDED_BY(mutex) = 0;
     uint64_t evictions LARDER_GUARDED_BY(mutex) = 0;
@@ -111,6 +108,9 @@ class HotTier {
 
   Shard& ShardOf(const HotName& name) const {
     return shards_[name.hash >> 32 & (shard_count_ - 1)];
+  }
+  bool Expired(const HotEntry& entry) const {
+    return options_.ttl.count() != 0 && options_.clock->Now() >= entry.expires;
   }
   void Insert(Shard& shard, const HotName& name, ObjectPtr object, uint64_t sequence)
       LARDER_REQUIRES(shard.mutex);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schema/key_order.h"
 #include "storage/index_key_name.h"
 
 namespace larder {
@@ -103,11 +104,8 @@ Result<ObjectPtr> Indexer::GetByKey(const ObjectKey& key) const {
   if (hot_) {
     if (ObjectPtr object = hot_->Get(collection_.id, key)) return object;
   }
-  const HotTier::Ticket ticket = hot_ ? hot_->BeginFill(collection_.id, key) : HotTier::Ticket();
-  auto object = store_->Get(collection_.id, key);
-  if (object) {
-    if (hot_) hot_->Fill(collection_.id, *object, ticket);
-  } else if (object.error().code == ErrorCode::kNotFound) {
+  auto object = Read(key, hot_ ? hot_->sequence() : 0, nullptr);
+  if (!object && object.error().code == ErrorCode::kNotFound) {
     return MakeError(ErrorCode::kNotFound, "no {} in {}", key.ToString(),
                      collection_.spec.ToString());
   }
@@ -118,12 +116,35 @@ Result<ObjectPtr> Indexer::GetByKey(const ObjectKey& key, const View& view) cons
   if (hot_) {
     if (ObjectPtr object = hot_->Get(collection_.id, key, view.sequence)) return object;
   }
-  return store_->Get(collection_.id, key, view.snapshot);
+  return Read(key, view.sequence, view.snapshot);
+}
+
+Result<ObjectPtr> Indexer::GetIndexed(std::string_view index, const ObjectKey& key,
+                                      const View& view) const {
+  auto object = GetByKey(key, view);
+  if (object || object.error().code != ErrorCode::kNotFound) return object;
+  return tl::unexpected(store_->NoteDamage(
+      {ErrorCode::kCorruption,
+       fmt::format("index {} names {}, which is not stored", index, key.ToString()),
+       {},
+       {}}));
+}
+
+// What was asked for once is likely to be asked for again, by whichever way.
+Result<ObjectPtr> Indexer::Read(const ObjectKey& key, uint64_t sequence,
+                                const SnapshotPtr& snapshot) const {
+  auto object = store_->Get(collection_.id, key, snapshot);
+  if (object && hot_) hot_->Fill(collection_.id, *object, sequence);
+  return object;
 }
 
 Result<void> Indexer::ForEach(std::string_view ns, const ObjectKey& after,
                               const Store::ObjectVisitor& visit, const View& view) const {
-  return store_->Scan(collection_.id, ns, after, visit, view.snapshot);
+  Store::KnownObject known;
+  if (hot_) {
+    known = [&](const ObjectKey& key) { return hot_->Peek(collection_.id, key, view.sequence); };
+  }
+  return store_->Scan(collection_.id, ns, after, visit, view.snapshot, known);
 }
 
 Result<size_t> Indexer::Count(std::string_view ns) const {
@@ -136,14 +157,35 @@ Result<size_t> Indexer::Count(std::string_view ns) const {
   return count;
 }
 
+bool Indexer::IsNamespaceIndex(std::string_view index) const {
+  if (index != kNamespaceIndex) return false;
+  const LiveIndexPtr live = Indexes()->Find(index);
+  return !live || !live->declared;
+}
+
 Result<void> Indexer::ForEachIndexed(std::string_view index, std::string_view value,
                                      const Store::IndexVisitor& visit, const View& view,
                                      const IndexRange& range) const {
+  if (IsNamespaceIndex(index)) return ForEachInNamespace(value, visit, view, range);
   LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
   LARDER_ASSIGN_OR_RETURN(const std::string token, store_->IndexToken(collection_.id, value));
   // A view older than the end of the build has only a part of the keys.
   if (view.moment < live->ready_since.load()) return tl::unexpected(NotReady(*live));
   return store_->ScanIndex(collection_.id, live->id, token, visit, view.snapshot, range);
+}
+
+// The rows are in this order anyway.
+Result<void> Indexer::ForEachInNamespace(std::string_view ns, const Store::IndexVisitor& visit,
+                                         const View& view, const IndexRange& range) const {
+  // Objects without a namespace have the empty one, and no others do.
+  const bool possible = ns.empty() != collection_.spec.resource.namespaced;
+  if (!possible || (!range.ns.empty() && range.ns != ns)) return {};
+  return store_->ScanHeads(
+      collection_.id, ns,
+      [&](const ObjectKey& key, const ObjectHead& head) {
+        return visit({std::string(ns), key, head.uid});
+      },
+      view.snapshot, range.after);
 }
 
 // Without the index: every object is looked at.
@@ -161,31 +203,35 @@ Result<std::vector<ObjectPtr>> Indexer::ScanFor(const LiveIndex& index, std::str
   return out;
 }
 
+Result<LiveIndexPtr> Indexer::FindToScan(std::string_view index, WhenNotReady when_not_ready,
+                                         const View& view) const {
+  if (IsNamespaceIndex(index)) return LiveIndexPtr();
+  LARDER_ASSIGN_OR_RETURN(LiveIndexPtr live, Find(index));
+  const bool ready = view.moment >= live->ready_since.load();
+  if (ready || when_not_ready == WhenNotReady::kFail || !live->definition.Computable()) {
+    return LiveIndexPtr();
+  }
+  return live;
+}
+
 Result<std::vector<ObjectPtr>> Indexer::ByIndex(std::string_view index, std::string_view value,
                                                 WhenNotReady when_not_ready) const {
-  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
-  const View view = TakeView();
-  if (view.moment < live->ready_since.load() && when_not_ready == WhenNotReady::kScan &&
-      live->definition.Computable()) {
-    return ScanFor(*live, value, view);
-  }
+  return ByIndexIn(index, value, when_not_ready, TakeView());
+}
+
+Result<std::vector<ObjectPtr>> Indexer::ByIndexIn(std::string_view index, std::string_view value,
+                                                  WhenNotReady when_not_ready,
+                                                  const View& view) const {
+  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr to_scan, FindToScan(index, when_not_ready, view));
+  if (to_scan) return ScanFor(*to_scan, value, view);
   std::vector<ObjectPtr> out;
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(ForEachIndexed(
       index, value,
       [&](const IndexEntry& entry) {
-        auto object = GetByKey(entry.key, view);
+        auto object = GetIndexed(index, entry.key, view);
         if (!object) {
-          // An index key without its object cannot be, in one snapshot: say so instead of hiding
-          // it.
-          outcome = object.error().code != ErrorCode::kNotFound
-                        ? tl::unexpected(object.error())
-                        : tl::unexpected(store_->NoteDamage(
-                              {ErrorCode::kCorruption,
-                               fmt::format("index {} names {}, which is not stored", index,
-                                           entry.key.ToString()),
-                               {},
-                               {}}));
+          outcome = tl::unexpected(object.error());
           return false;
         }
         out.push_back(*std::move(object));
@@ -198,12 +244,11 @@ Result<std::vector<ObjectPtr>> Indexer::ByIndex(std::string_view index, std::str
 
 Result<std::vector<ObjectKey>> Indexer::IndexKeys(std::string_view index, std::string_view value,
                                                   WhenNotReady when_not_ready) const {
-  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
   const View view = TakeView();
   std::vector<ObjectKey> out;
-  if (view.moment < live->ready_since.load() && when_not_ready == WhenNotReady::kScan &&
-      live->definition.Computable()) {
-    LARDER_ASSIGN_OR_RETURN(const auto objects, ScanFor(*live, value, view));
+  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr to_scan, FindToScan(index, when_not_ready, view));
+  if (to_scan) {
+    LARDER_ASSIGN_OR_RETURN(const auto objects, ScanFor(*to_scan, value, view));
     for (const ObjectPtr& object : objects) out.push_back(object->key());
     return out;
   }
@@ -218,15 +263,23 @@ Result<std::vector<ObjectKey>> Indexer::IndexKeys(std::string_view index, std::s
 }
 
 Result<std::vector<ObjectPtr>> Indexer::Index(std::string_view index, const Object& like) const {
-  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
+  std::vector<std::string> values;
+  if (IsNamespaceIndex(index)) {
+    values.emplace_back(like.ns());
+  } else {
+    LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
+    values = live->definition.Values(like);
+  }
+  // Of one moment: an object that changes from one of the values to another is in it.
+  const View view = TakeView();
   std::vector<ObjectPtr> out;
-  for (const std::string& value : live->definition.Values(like)) {
-    LARDER_ASSIGN_OR_RETURN(auto objects, ByIndex(index, value));
+  for (const std::string& value : values) {
+    LARDER_ASSIGN_OR_RETURN(auto objects, ByIndexIn(index, value, WhenNotReady::kScan, view));
     out.insert(out.end(), objects.begin(), objects.end());
   }
   // An object with two of the values comes once.
   std::sort(out.begin(), out.end(),
-            [](const ObjectPtr& a, const ObjectPtr& b) { return a->key() < b->key(); });
+            [](const ObjectPtr& a, const ObjectPtr& b) { return ComesBefore(a->key(), b->key()); });
   out.erase(
       std::unique(out.begin(), out.end(),
                   [](const ObjectPtr& a, const ObjectPtr& b) { return a->key() == b->key(); }),
@@ -235,9 +288,19 @@ Result<std::vector<ObjectPtr>> Indexer::Index(std::string_view index, const Obje
 }
 
 Result<std::vector<std::string>> Indexer::ListIndexFuncValues(std::string_view index) const {
-  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
   std::vector<std::string> out;
   const View view = TakeView();
+  if (IsNamespaceIndex(index)) {
+    LARDER_RETURN_IF_ERROR(store_->ScanHeads(
+        collection_.id, {},
+        [&](const ObjectKey& key, const ObjectHead&) {
+          if (out.empty() || out.back() != key.ns) out.push_back(key.ns);
+          return true;
+        },
+        view.snapshot));
+    return out;
+  }
+  LARDER_ASSIGN_OR_RETURN(const LiveIndexPtr live, Find(index));
   LARDER_RETURN_IF_ERROR(store_->IndexToken(collection_.id, {}).map([](const std::string&) {}));
   if (!store_->IndexKeyName(collection_.id).empty()) {
     // The keys hold hashes; only the objects know the values.

@@ -37,6 +37,10 @@ namespace larder {
 
 enum class WhenNotReady { kFail, kScan };
 
+// The index that every collection has without declaring it, as in client-go: objects by their
+// namespace, answered from the order of the rows. Who declares one of this name gets his own.
+inline constexpr std::string_view kNamespaceIndex = "namespace";
+
 class Indexer {
  public:
   // `store` and `hot` must outlive the indexer; `hot` may be null. Finds or makes the collection,
@@ -70,6 +74,10 @@ class Indexer {
   // Reading. Who gets many in one pass, and keeps none, is quicker with a Reader.
   Result<ObjectPtr> GetByKey(const ObjectKey& key) const;
   Result<ObjectPtr> GetByKey(const ObjectKey& key, const View& view) const;
+  // The same of an object that an index names in this view: that it is not there is damage, which
+  // is said instead of hidden.
+  Result<ObjectPtr> GetIndexed(std::string_view index, const ObjectKey& key,
+                               const View& view) const;
   // Every object of `ns` (empty: all), in key order, one at a time: memory does not grow with the
   // collection.
   Result<void> ForEach(std::string_view ns, const ObjectKey& after,
@@ -204,6 +212,17 @@ class Indexer {
   Result<LiveIndexPtr> Find(std::string_view index) const;
   IndexSetPtr Indexes() const;
   Error NotReady(const LiveIndex& index) const;
+  Result<ObjectPtr> Read(const ObjectKey& key, uint64_t sequence,
+                         const SnapshotPtr& snapshot) const;
+  bool IsNamespaceIndex(std::string_view index) const;
+  Result<void> ForEachInNamespace(std::string_view ns, const Store::IndexVisitor& visit,
+                                  const View& view, const IndexRange& range) const;
+  // The index where its keys are not complete in this view and the caller would rather look at
+  // every object; null: ask the index.
+  Result<LiveIndexPtr> FindToScan(std::string_view index, WhenNotReady when_not_ready,
+                                  const View& view) const;
+  Result<std::vector<ObjectPtr>> ByIndexIn(std::string_view index, std::string_view value,
+                                           WhenNotReady when_not_ready, const View& view) const;
   Result<std::vector<ObjectPtr>> ScanFor(const LiveIndex& index, std::string_view value,
                                          const View& view) const;
   void BuildLoop(const std::stop_token& stop);

@@ -210,7 +210,7 @@ Result<void> Lister::ForEach(const Query& query, const Store::ObjectVisitor& vis
     return {};
   }
   return ForEachKey(plan, after, view, [&](const ObjectKey& key) -> Result<bool> {
-    LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, indexer_->GetByKey(key, view));
+    LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, indexer_->GetIndexed(plan.index, key, view));
     return offer(object);
   });
 }

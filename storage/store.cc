@@ -353,12 +353,18 @@ Result<ObjectHead> Store::GetHead(CollectionId collection, const ObjectKey& key,
 }
 
 Result<void> Store::Scan(CollectionId collection, std::string_view ns, const ObjectKey& after,
-                         const ObjectVisitor& visit, const SnapshotPtr& snapshot) const {
+                         const ObjectVisitor& visit, const SnapshotPtr& snapshot,
+                         const KnownObject& known) const {
   const auto [prefix, start] = ObjectRange(collection, ns, after);
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(impl_->ScanRows(
       Family::kObjects, prefix, start,
       [&](std::string_view key, std::string_view value) {
+        if (known) {
+          const auto parsed = keys::ParseObject(key);
+          const ObjectPtr object = parsed ? known(*parsed) : nullptr;
+          if (object) return visit(object);
+        }
         auto object = DecodeValue(key, value, impl_->decode_options());
         if (!object) {
           outcome =

@@ -206,10 +206,13 @@ class Store {
   Result<ObjectHead> GetHead(CollectionId collection, const ObjectKey& key,
                              const SnapshotPtr& snapshot = nullptr) const;
   // Visits objects in key order, from `after` (exclusive; empty name: from the start) within `ns`
-  // (empty: all). The visitor returns false to stop.
+  // (empty: all). The visitor returns false to stop. `known` gives what the caller has of a row
+  // already, as it is in the snapshot, so that it is not decoded again; null: nothing.
   using ObjectVisitor = std::function<bool(const ObjectPtr&)>;
+  using KnownObject = std::function<ObjectPtr(const ObjectKey&)>;
   Result<void> Scan(CollectionId collection, std::string_view ns, const ObjectKey& after,
-                    const ObjectVisitor& visit, const SnapshotPtr& snapshot = nullptr) const;
+                    const ObjectVisitor& visit, const SnapshotPtr& snapshot = nullptr,
+                    const KnownObject& known = {}) const;
   using HeadVisitor = std::function<bool(const ObjectKey&, const ObjectHead&)>;
   Result<void> ScanHeads(CollectionId collection, std::string_view ns, const HeadVisitor& visit,
                          const SnapshotPtr& snapshot = nullptr, const ObjectKey& after = {}) const;

@@ -28,6 +28,13 @@ void Commit(HotTier& hot, const ObjectKey& key, const ObjectPtr& object) {
   hot.EndCommit(kCollection, changes, true);
 }
 
+// A commit that failed.
+void Forget(HotTier& hot, const ObjectKey& key) {
+  const Changes changes = {{key, nullptr}};
+  hot.BeginCommit(kCollection, changes);
+  hot.EndCommit(kCollection, changes, false);
+}
+
 std::string VersionOf(const ObjectPtr& object) {
   return object ? std::string(object->resource_version()) : "none";
 }
@@ -81,8 +88,8 @@ TEST(HotTier, AFailedCommitOnlyForgets) {
   EXPECT_EQ(hot.Get(kCollection, kKey), nullptr) << "while it is written, the store answers";
   hot.EndCommit(kCollection, changes, false);
   EXPECT_EQ(hot.Get(kCollection, kKey), nullptr);
-  const auto ticket = hot.BeginFill(kCollection, kKey);
-  hot.Fill(kCollection, Version(1), ticket);
+  const uint64_t before_reading = hot.sequence();
+  hot.Fill(kCollection, Version(1), before_reading);
   EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey)), "1");
 }
 
@@ -93,34 +100,34 @@ TEST(HotTier, AReaderOnItsWayCannotPutAnOldVersionBack) {
     const Changes changes = {{kKey, next}};
     const std::string expected = VersionOf(next);
     {
-      HotTier hot({});  // all of the commit between ticket and fill
-      const auto ticket = hot.BeginFill(kCollection, kKey);
+      HotTier hot({});  // all of the commit between the reading's beginning and the fill
+      const uint64_t before_reading = hot.sequence();
       hot.BeginCommit(kCollection, changes);
       hot.EndCommit(kCollection, changes, true);
-      hot.Fill(kCollection, Version(1), ticket);
+      hot.Fill(kCollection, Version(1), before_reading);
       EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey)), expected);
     }
     {
       HotTier hot({});  // the commit ends after the fill
-      const auto ticket = hot.BeginFill(kCollection, kKey);
+      const uint64_t before_reading = hot.sequence();
       hot.BeginCommit(kCollection, changes);
-      hot.Fill(kCollection, Version(1), ticket);
+      hot.Fill(kCollection, Version(1), before_reading);
       hot.EndCommit(kCollection, changes, true);
       EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey)), expected);
     }
     {
-      HotTier hot({});  // the ticket is taken during the commit, before its write
+      HotTier hot({});  // the reading begins during the commit, before its write
       hot.BeginCommit(kCollection, changes);
-      const auto ticket = hot.BeginFill(kCollection, kKey);
+      const uint64_t before_reading = hot.sequence();
       hot.EndCommit(kCollection, changes, true);
-      hot.Fill(kCollection, Version(1), ticket);
+      hot.Fill(kCollection, Version(1), before_reading);
       EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey)), expected);
     }
     {
       HotTier hot({});  // all of the reading within the commit
       hot.BeginCommit(kCollection, changes);
-      const auto ticket = hot.BeginFill(kCollection, kKey);
-      hot.Fill(kCollection, Version(1), ticket);
+      const uint64_t before_reading = hot.sequence();
+      hot.Fill(kCollection, Version(1), before_reading);
       hot.EndCommit(kCollection, changes, true);
       EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey)), expected);
     }
@@ -136,9 +143,35 @@ TEST(HotTier, AnEntryIsNoNewerThanASnapshotThatTakesIt) {
   EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey, hot.sequence())), "2");
   // Evicted, and filled again by a reader: still not older than it is.
   Commit(hot, kKey, nullptr);
-  const auto ticket = hot.BeginFill(kCollection, kKey);
-  hot.Fill(kCollection, Version(2), ticket);
+  const uint64_t before_reading = hot.sequence();
+  hot.Fill(kCollection, Version(2), before_reading);
   EXPECT_EQ(hot.Get(kCollection, kKey, view), nullptr);
+}
+
+// What was read in a snapshot may stay only where it is still the newest.
+TEST(HotTier, WhatASnapshotShowedIsKeptUnlessItWasReplacedSince) {
+  HotTier hot({});
+  const uint64_t view = hot.sequence();
+  Commit(hot, kKey, Version(2));
+  Forget(hot, kKey);
+  hot.Fill(kCollection, Version(1), view);
+  EXPECT_EQ(hot.Get(kCollection, kKey), nullptr);
+  hot.Fill(kCollection, Version(2), hot.sequence());
+  EXPECT_EQ(VersionOf(hot.Get(kCollection, kKey)), "2");
+}
+
+TEST(HotTier, APeekCountsAsNoUse) {
+  HotTier hot({.max_objects = 2});
+  Commit(hot, kKey, Version(1));
+  const uint64_t view = hot.sequence();
+  Commit(hot, {"n", "b"}, Version(1, "b"));
+  EXPECT_EQ(VersionOf(hot.Peek(kCollection, kKey, view)), "1");
+  EXPECT_EQ(hot.Peek(kCollection, {"n", "b"}, view), nullptr) << "newer than the view";
+  EXPECT_EQ(hot.GetStats().hits + hot.GetStats().misses, 0U);
+  EXPECT_NE(hot.Get(kCollection, {"n", "b"}), nullptr);
+  Commit(hot, {"n", "c"}, Version(1, "c"));
+  EXPECT_EQ(hot.Get(kCollection, kKey), nullptr) << "nobody used it, so it was the one to go";
+  EXPECT_NE(hot.Get(kCollection, {"n", "b"}), nullptr);
 }
 
 TEST(HotTier, KeepsToItsByteBudget) {
@@ -210,17 +243,6 @@ TEST(HotTier, WhatNobodyAsksForDoesNotOutliveItsTimeForLong) {
   EXPECT_EQ(hot.GetStats().objects, 60U);
 }
 
-TEST(HotTier, DropsACollection) {
-  HotTier hot({});
-  Commit(hot, kKey, Version(1));
-  const Changes changes = {{kKey, Version(7)}};
-  hot.BeginCommit(kCollection + 1, changes);
-  hot.EndCommit(kCollection + 1, changes, true);
-  hot.DropCollection(kCollection);
-  EXPECT_EQ(hot.Get(kCollection, kKey), nullptr);
-  EXPECT_EQ(VersionOf(hot.Get(kCollection + 1, kKey)), "7");
-}
-
 // Begins to read when it is made, and ends with the block.
 class Reading {
  public:
@@ -255,7 +277,7 @@ TEST(HotTier, WhatAReaderFoundStaysUntilItEnds) {
     Commit(hot, kKey, Version(2));
     EXPECT_EQ(found->resource_version(), "1") << "replaced, and still there";
     EXPECT_EQ(reading.Find(kKey)->resource_version(), "2") << "a new look shows what is new";
-    hot.DropCollection(kCollection);
+    Forget(hot, kKey);
     EXPECT_EQ(reading.Find(kKey), nullptr);
     EXPECT_EQ(found->resource_version(), "1");
     EXPECT_FALSE(first.expired());
@@ -363,9 +385,9 @@ TEST(HotTier, NeverServesWhatWasReplacedBeforeTheReadBegan) {
         const uint64_t before = committed[i].load();
         ObjectPtr object = hot.Get(kCollection, key(i));
         if (!object) {
-          const auto ticket = hot.BeginFill(kCollection, key(i));
+          const uint64_t before_reading = hot.sequence();
           object = Version(stored[i].load(), key(i).name);
-          hot.Fill(kCollection, object, ticket);
+          hot.Fill(kCollection, object, before_reading);
         }
         ASSERT_GE(std::stoull(std::string(object->resource_version())), before);
       }

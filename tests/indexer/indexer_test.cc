@@ -459,6 +459,77 @@ TEST_F(SealedIndexTest, UnderAnotherKeyTheObjectsAreLookedThrough) {
 }
 
 // Every object found by an index is found with the value it was asked for, at one moment.
+TEST_F(IndexerTest, WhatAnIndexFoundIsHotTheNextTime) {
+  Write({Thing("a", 1, "node-1", "web", {}), Thing("b", 1, "node-2", "web", {})});
+  MakeCold("a");
+  const auto found = Must(indexer_->ByIndex("node", "node-1"));
+  ASSERT_EQ(NamesOf(found), std::vector<std::string>{"a"});
+  EXPECT_EQ(Must(indexer_->GetByKey({"n", "a"})), found.front()) << "the same, not a second copy";
+  EXPECT_EQ(Must(indexer_->ByIndex("node", "node-1")).front(), found.front());
+}
+
+TEST_F(IndexerTest, AScanDecodesOnlyWhatIsNotHot) {
+  Write({Thing("a", 1, "node-1", "web", {}), Thing("b", 1, "node-2", "web", {})});
+  MakeCold("b");
+  const ObjectPtr hot = Must(indexer_->GetByKey({"n", "a"}));
+  std::vector<ObjectPtr> seen;
+  const Indexer::View before = indexer_->TakeView();
+  const auto scan = [&](const Indexer::View& view) {
+    seen.clear();
+    Must(indexer_->ForEach(
+        "n", {},
+        [&](const ObjectPtr& object) {
+          seen.push_back(object);
+          return true;
+        },
+        view));
+    return NamesOf(seen);
+  };
+  EXPECT_EQ(scan(before), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(seen.front(), hot);
+  EXPECT_EQ(hot_->GetStats().objects, 1U) << "a scan leaves in memory what was there";
+  Write({Thing("a", 2, "node-1", "web", {})});
+  scan(before);
+  EXPECT_EQ(seen.front()->resource_version(), "1") << "the view is of before";
+  scan(indexer_->TakeView());
+  EXPECT_EQ(seen.front()->resource_version(), "2");
+}
+
+TEST_F(IndexerTest, ObjectsAreFoundByNamespaceWithoutAnIndexOfOnesOwn) {
+  const auto thing = [](std::string_view name, std::string_view ns) {
+    return Thing(name, 1, "node-1", "web", {}, "uid", ns);
+  };
+  Write({thing("a", "n"), thing("b", "n"), thing("a", "o")});
+  EXPECT_EQ(NamesOf(Must(indexer_->ByIndex(kNamespaceIndex, "n"))),
+            (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(Must(indexer_->IndexKeys(kNamespaceIndex, "o")), (std::vector<ObjectKey>{{"o", "a"}}));
+  EXPECT_EQ(Must(indexer_->Index(kNamespaceIndex, *thing("x", "n"))).size(), 2U);
+  EXPECT_EQ(Must(indexer_->ListIndexFuncValues(kNamespaceIndex)),
+            (std::vector<std::string>{"n", "o"}));
+  EXPECT_TRUE(Must(indexer_->ByIndex(kNamespaceIndex, "")).empty());
+  EXPECT_TRUE(Must(indexer_->ByIndex(kNamespaceIndex, "p")).empty());
+  EXPECT_EQ(CodeOf(indexer_->ByIndex("name", "a")), ErrorCode::kNotFound);
+  // One's own goes first.
+  Must(indexer_->AddIndexers({Must(IndexDefinition::ByField("namespace", "spec.nodeName"))}));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  EXPECT_EQ(Must(indexer_->ByIndex(kNamespaceIndex, "node-1")).size(), 3U);
+}
+
+TEST_F(IndexerTest, AnIndexKeyWithoutItsObjectIsDamageForEveryReader) {
+  Write({Thing("a", 1, "node-1", "web", {})});
+  const auto records = Must(store_->IndexRecords(indexer_->collection().id));
+  const auto node = std::find_if(records.begin(), records.end(),
+                                 [](const IndexRecord& record) { return record.name == "node"; });
+  ASSERT_NE(node, records.end());
+  Transaction transaction = store_->Begin();
+  transaction.PutIndexKey(indexer_->collection().id, node->id, "node-1", {"n", "gone"}, "uid");
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  EXPECT_EQ(CodeOf(indexer_->ByIndex("node", "node-1")), ErrorCode::kCorruption);
+  Query query;
+  query.index = {"node", "node-1"};
+  EXPECT_EQ(CodeOf(Lister(indexer_.get()).List(query)), ErrorCode::kCorruption);
+}
+
 TEST_F(IndexerTest, AnIndexReadAgreesWithTheObjectsBesideIt) {
   for (int i = 0; i < 20; ++i) Upsert(Thing("t" + std::to_string(i), 2, "even", "web", {}));
   std::jthread writer([this](const std::stop_token& stop) {

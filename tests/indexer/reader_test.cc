@@ -31,13 +31,13 @@ TEST_F(ReaderTest, AGetShowsTheNewestAndWhatItReturnedBeforeStays) {
 
 TEST_F(ReaderTest, HoldsWhatWasNotHotUntilItIsRenewed) {
   Write({Thing("a", 1, "node-1", "web", {})});
-  hot_->DropCollection(indexer_->collection().id);
+  MakeCold("a");
   Reader reader(indexer_.get());
   const Object* object = Must(reader.Get({"n", "a"}));
   EXPECT_EQ(reader.held_bytes(), object->ByteSize());
   EXPECT_EQ(Must(reader.Get({"n", "a"})), object) << "hot by now, and the same";
   EXPECT_EQ(reader.held_bytes(), object->ByteSize());
-  hot_->DropCollection(indexer_->collection().id);
+  MakeCold("a");
   EXPECT_EQ(object->name(), "a");
   EXPECT_GT(hot_->GetStats().kept_bytes, 0U);
   reader.Renew();

@@ -62,4 +62,10 @@ void IndexedStore::Write(const std::vector<ObjectPtr>& objects) {
   Must(writer->Commit(Durability::kRelaxed));
 }
 
+void IndexedStore::MakeCold(const std::string& name, const std::string& ns) {
+  const std::vector<HotTier::Change> changes = {{{ns, name}, nullptr}};
+  hot_->BeginCommit(indexer_->collection().id, changes);
+  hot_->EndCommit(indexer_->collection().id, changes, /*committed=*/false);
+}
+
 }  // namespace larder::testing

@@ -31,6 +31,8 @@ class IndexedStore : public ::testing::Test {
                          const std::string& ns = "n");
   // In one commit.
   void Write(const std::vector<ObjectPtr>& objects);
+  // Out of memory, as eviction would have it.
+  void MakeCold(const std::string& name, const std::string& ns = "n");
 
   TempDir dir_;
   Clock* clock_ = RealClock();  // of the next store that is opened
