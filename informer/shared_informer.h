@@ -145,7 +145,7 @@ class SharedInformer final : private ChangeSink {
   // it is registered.
   Result<void> ForgetHandler(const std::string& durable_name);
   // `queue` must outlive the informer and have the informer's own store for the
-  // items to be in the change's commit.
+  // items to be in the change's commit; else they are added right after it.
   Result<void> AddEnqueuer(WorkQueue* queue, EnqueuerOptions options, EnqueueFunction function);
 
   // Starts listing or watching; returns at once.

@@ -218,8 +218,13 @@ void WorkQueue::Impl::Committed(Staged staged) {
     PromoteDue();
     for (size_t i = begin; i < end; ++i) {
       const Staged::Entry& entry = entries[i];
-      state_.Adopt(entry.item, HashItem(entry.item), now, {now, entry.priority, 0},
-                   entry.generation);
+      const uint32_t hash = HashItem(entry.item);
+      const QueueState::Request request{now, entry.priority, 0};
+      if (entry.generation == 0) {
+        state_.Add(entry.item, hash, now, request);
+      } else {
+        state_.Adopt(entry.item, hash, now, request, entry.generation);
+      }
     }
   }
 }

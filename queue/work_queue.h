@@ -158,14 +158,15 @@ class WorkQueue {
     friend class WorkQueue;
     struct Entry {
       std::string item;
-      uint64_t generation;
+      uint64_t generation;  // 0: it is in no store
       int32_t priority;
     };
     std::vector<Entry> entries_;
   };
   // Puts the item into `transaction`, so that it is stored if and only if the change that causes it
-  // is. Workers see it when Committed is called. kInvalidArgument: it is too long, and was put
-  // nowhere; the second form then returns nothing staged.
+  // is. Workers see it when Committed is called. A transaction of another store than the queue's
+  // does not get it: Committed then adds it as a relaxed Add does. kInvalidArgument: it is too
+  // long, and was put nowhere; the second form then returns nothing staged.
   Result<void> Stage(Transaction& transaction, std::string_view item, int32_t priority,
                      Staged* staged);
   Staged Stage(Transaction& transaction, std::string_view item, int32_t priority = 0);

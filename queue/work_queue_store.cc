@@ -174,7 +174,8 @@ WorkQueue::Impl::~Impl() {
 Result<uint64_t> WorkQueue::Impl::Stage(Transaction& transaction, std::string_view item,
                                         int32_t priority) {
   LARDER_RETURN_IF_ERROR(CheckSize(item));
-  if (!durable()) return 0;
+  // A row in another store would stand for nothing here, and nobody would ever delete it.
+  if (!durable() || !options_.store->Began(transaction)) return 0;
   const uint64_t generation = next_generation_.fetch_add(1, std::memory_order_relaxed);
   QueueRecord record;
   record.added_ms = Moment().wall_ms;
