@@ -106,6 +106,9 @@ struct EnqueuerOptions {
   std::string name;
   uint32_t revision = 1;
   int32_t initial_priority = -100;
+  // Every object each time it is added, whether the name is known or not: for who must look at all
+  // of them because of something that did not outlive the process.
+  bool always_initial = false;
 };
 
 struct InformerStatus {

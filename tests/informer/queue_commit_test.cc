@@ -26,6 +26,7 @@ class EnqueuerTest : public InformerTest {
     EnqueuerOptions enqueuer;
     enqueuer.name = "work";
     enqueuer.revision = revision;
+    enqueuer.always_initial = always_initial_;
     const auto added = informer_->AddEnqueuer(
         queue_.get(), enqueuer, [](const ObjectChange& change, const Enqueue& enqueue) {
           enqueue(change.current()->key().ToString(), 0);
@@ -56,6 +57,7 @@ class EnqueuerTest : public InformerTest {
     return items;
   }
 
+  bool always_initial_ = false;
   std::unique_ptr<WorkQueue> queue_;
 };
 
@@ -110,6 +112,26 @@ TEST_F(EnqueuerTest, RaisedRevisionGetsEveryObjectOnce) {
   OpenWithQueue(2);
   Sync();
   EXPECT_EQ(Drain().size(), 0u);
+}
+
+TEST_F(EnqueuerTest, OneThatIsAlwaysGivenEverythingIsGivenTheDeletesThatWereKeptToo) {
+  always_initial_ = true;
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  CatchUp();
+  EXPECT_EQ(Drain().size(), 3u);
+  CloseQueue();
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 3u);
+  CloseQueue();
+  Open();
+  Sync();
+  DeletePod("b");
+  CatchUp();
+  AddQueue(1);
+  EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b", "x/c"}));
 }
 
 TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {
