@@ -276,7 +276,9 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
     const Nanos started = Now();
     Result<void> committed = Commit(writes, wanted);
     const Nanos ended = Now();
-    MutexLock lock(mutex_);
+    // The writer's thread may have found nothing to do while this was under way: where it failed,
+    // there is something again.
+    Change change(this);
     QueueCounters& counters = state_.counters();
     counters.flush_duration.Observe(ended - started);
     if (!committed) {
