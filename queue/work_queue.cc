@@ -260,7 +260,9 @@ Result<void> WorkQueue::Impl::Drop(std::string_view item) {
 
 WorkQueue::QueueStatus WorkQueue::Impl::Status() const {
   Lock lock(mutex_);
-  return {loaded_, state_.unwritten(), write_error_ ? write_error_ : load_error_};
+  // What could not be written may have been done meanwhile.
+  const bool failing = write_error_ && (writing_ || state_.unwritten() > 0);
+  return {loaded_, state_.unwritten(), failing ? write_error_ : load_error_};
 }
 
 QueueCounters WorkQueue::Impl::Counters() {

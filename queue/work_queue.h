@@ -186,9 +186,9 @@ class WorkQueue {
   struct QueueStatus {
     bool loaded = true;
     size_t unwritten = 0;
-    // The last write or load, when it failed. A load that the disk failed is tried again. An item
-    // whose record is damaged is named and handed out at once; where a whole block of a table is,
-    // what is stored behind it is not handed out.
+    // The last load when it failed, or the last write while something is unwritten. A load that the
+    // disk failed is tried again. An item whose record is damaged is named and handed out at once;
+    // where a whole block of a table is, what is stored behind it is not handed out.
     std::optional<Error> error;
   };
   QueueStatus Status() const;

@@ -146,7 +146,8 @@ class WorkQueue::Impl {
   bool writer_idle_ LARDER_GUARDED_BY(mutex_) = false;
   bool loaded_ LARDER_GUARDED_BY(mutex_) = true;
   std::optional<Error> load_error_ LARDER_GUARDED_BY(mutex_);
-  std::optional<Error> write_error_ LARDER_GUARDED_BY(mutex_);
+  bool writing_ LARDER_GUARDED_BY(mutex_) = false;              // what was unwritten is on its way
+  std::optional<Error> write_error_ LARDER_GUARDED_BY(mutex_);  // of the last write
   mutable std::condition_variable_any loaded_condition_;
 
   // Group commit: see SyncThrough. A ticket is drawn under mutex_ with the add it stands for.

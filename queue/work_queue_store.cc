@@ -266,6 +266,7 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
       in_order = state_.Collect(
           kMaxWrites, now,
           [this] { return next_generation_.fetch_add(1, std::memory_order_relaxed); }, &writes);
+      writing_ = !writes.empty();
     }
     if (writes.empty()) break;
     dirty -= std::min(dirty, in_order);
@@ -279,6 +280,7 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
     // The writer's thread may have found nothing to do while this was under way: where it failed,
     // there is something again.
     Change change(this);
+    writing_ = false;
     QueueCounters& counters = state_.counters();
     counters.flush_duration.Observe(ended - started);
     if (!committed) {

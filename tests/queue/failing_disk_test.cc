@@ -71,5 +71,33 @@ TEST_F(FailingDiskTest, ASyncAddThatFailedIsWrittenWithoutAnotherCall) {
   }
 }
 
+TEST_F(FailingDiskTest, AnErrorIsReportedWhileSomethingIsUnwritten) {
+  queue_ = OpenQueue(ManualOptions(store_.get(), RealClock()));
+  disk_.FailLogWritesWith("the-item");
+  EXPECT_TRUE(queue_->Add("the-item"));
+  EXPECT_FALSE(queue_->Flush());
+  EXPECT_TRUE(queue_->Status().error);
+  // Done before it could be written: there is nothing left that could fail.
+  EXPECT_EQ(queue_->Get({}, kNoWait), "the-item");
+  queue_->Done("the-item");
+  EXPECT_EQ(queue_->Status().unwritten, 0u);
+  EXPECT_FALSE(queue_->Status().error);
+}
+
+TEST_F(FailingDiskTest, AnErrorIsReportedDuringTheNextAttempt) {
+  queue_ = OpenQueue(ManualOptions(store_.get(), RealClock()));
+  disk_.FailLogWritesWith("the-item");
+  EXPECT_TRUE(queue_->Add("the-item"));
+  EXPECT_FALSE(queue_->Flush());
+  disk_.FailLogWritesWith("");
+  disk_.HoldLogWriteWith("the-item");
+  std::jthread flusher([this] { EXPECT_TRUE(queue_->Flush()); });
+  disk_.AwaitHeld();
+  EXPECT_TRUE(queue_->Status().error);
+  disk_.LetGo();
+  flusher.join();
+  EXPECT_FALSE(queue_->Status().error);
+}
+
 }  // namespace
 }  // namespace larder
