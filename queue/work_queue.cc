@@ -230,7 +230,7 @@ void WorkQueue::Impl::Committed(Staged staged) {
 }
 
 std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
-  static_cast<void>(WaitUntilLoaded({}));
+  WaitForLoader();
   std::vector<DeadLetter> letters;
   Lock lock(mutex_);
   for (QueueState::Dead& dead : state_.DeadItems()) {
@@ -241,7 +241,7 @@ std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
 }
 
 Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
-  LARDER_RETURN_IF_ERROR(WaitUntilLoaded({}));
+  WaitForLoader();
   {
     Lock lock(mutex_);
     if (!state_.IsDead(item, HashItem(item))) {
@@ -252,7 +252,7 @@ Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
 }
 
 Result<void> WorkQueue::Impl::Drop(std::string_view item) {
-  LARDER_RETURN_IF_ERROR(WaitUntilLoaded({}));
+  WaitForLoader();
   Change change(this);
   if (state_.DropDead(item, HashItem(item))) return {};
   return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);

@@ -97,6 +97,8 @@ class WorkQueue::Impl {
     const Nanos next_due_;
   };
   Nanos NextDue() const LARDER_REQUIRES(mutex_);
+  // Whatever it could not read: that is no reason to keep the rest from anybody.
+  void WaitForLoader() const { static_cast<void>(WaitUntilLoaded({})); }
 
   Result<void> TakePossession();
   Result<uint64_t> NextEpoch() const;
