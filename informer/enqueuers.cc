@@ -101,24 +101,28 @@ Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
       PendingDeltas(indexer_.get(), EnqueuerName(enqueuer.options.name)).Clear());
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(indexer_->ForEach({}, [&](const ObjectPtr& object) {
-    CallEnqueue(
-        enqueuer.function, enqueuer.options.name,
-        {ChangeType::kAdded, nullptr, object, true, false}, [&](std::string_view item, int32_t) {
-          auto added = enqueuer.queue->AddWithPriority(item, enqueuer.options.initial_priority);
-          if (added) return;
-          // An item that is refused must not keep the others out.
-          if (added.error().code != ErrorCode::kInvalidArgument) {
-            outcome = added;
-            return;
-          }
-          spdlog::error("enqueuer {}: not queued: {}", enqueuer.options.name,
-                        added.error().message);
-        });
+    CallEnqueue(enqueuer.function, enqueuer.options.name,
+                {ChangeType::kAdded, nullptr, object, true, false},
+                [&](std::string_view item, int32_t) {
+                  // Synced, where they are to be, all together.
+                  AddOptions options;
+                  options.priority = enqueuer.options.initial_priority;
+                  options.durability = Durability::kRelaxed;
+                  auto added = enqueuer.queue->AddWithOptions(item, options);
+                  if (added) return;
+                  // An item that is refused must not keep the others out.
+                  if (added.error().code != ErrorCode::kInvalidArgument) {
+                    outcome = added;
+                    return;
+                  }
+                  spdlog::error("enqueuer {}: not queued: {}", enqueuer.options.name,
+                                added.error().message);
+                });
     return outcome.has_value();
   }));
   LARDER_RETURN_IF_ERROR(outcome);
   // The items first: a crash between the two only repeats them.
-  LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush());
+  LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush(enqueuer.queue->durability()));
   {
     MutexLock lock(mutex_);
     enqueuer.enqueued = true;

@@ -361,6 +361,7 @@ void WorkQueue::Committed(Staged staged) { impl_->Committed(std::move(staged)); 
 std::vector<DeadLetter> WorkQueue::DeadLetters() const { return impl_->DeadLetters(); }
 Result<void> WorkQueue::Requeue(std::string_view item) { return impl_->Requeue(item); }
 Result<void> WorkQueue::Drop(std::string_view item) { return impl_->Drop(item); }
+Durability WorkQueue::durability() const { return impl_->durability(); }
 Result<void> WorkQueue::Flush(Durability durability) { return impl_->Flush(durability); }
 Result<void> WorkQueue::WaitUntilLoaded(const std::stop_token& stop) const {
   return impl_->WaitUntilLoaded(stop);

@@ -178,6 +178,8 @@ class WorkQueue {
   Result<void> Requeue(std::string_view item);
   Result<void> Drop(std::string_view item);
 
+  // Of adds that do not choose.
+  Durability durability() const;
   // Writes all that is not written yet.
   Result<void> Flush(Durability durability = Durability::kRelaxed);
   // Waits until everything stored is in the queue. kCancelled: a stop was requested.

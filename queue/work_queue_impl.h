@@ -45,6 +45,7 @@ class WorkQueue::Impl {
   Result<void> Requeue(std::string_view item);
   Result<void> Drop(std::string_view item);
 
+  Durability durability() const { return options_.durability; }
   Result<void> Flush(Durability durability);
   Result<void> WaitUntilLoaded(const std::stop_token& stop) const;
   QueueStatus Status() const;

@@ -20,6 +20,7 @@ class EnqueuerTest : public InformerTest {
     WorkQueueOptions options;
     options.name = "work";
     options.store = store_.get();
+    options.durability = durability_;
     auto queue = WorkQueue::Open(std::move(options));
     ASSERT_TRUE(queue) << queue.error().ToString();
     queue_ = *std::move(queue);
@@ -57,6 +58,7 @@ class EnqueuerTest : public InformerTest {
     return items;
   }
 
+  Durability durability_ = Durability::kRelaxed;
   bool always_initial_ = false;
   std::unique_ptr<WorkQueue> queue_;
 };
@@ -132,6 +134,19 @@ TEST_F(EnqueuerTest, OneThatIsAlwaysGivenEverythingIsGivenTheDeletesThatWereKept
   CatchUp();
   AddQueue(1);
   EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b", "x/c"}));
+}
+
+TEST_F(EnqueuerTest, EverythingAtOnceIsSyncedAtOnce) {
+  durability_ = Durability::kSync;
+  constexpr uint64_t kPods = 20;
+  for (uint64_t i = 0; i < kPods; ++i) CreatePod("p" + std::to_string(i));
+  Open();
+  Sync();
+  CatchUp();
+  AddQueue(1);
+  EXPECT_EQ(Stored().size(), kPods);
+  // The queue's own thread may have written some of them before.
+  EXPECT_LT(queue_->Counters().flushes, kPods / 2);
 }
 
 TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {
