@@ -242,13 +242,15 @@ std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
 
 Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
   WaitForLoader();
+  AddOptions options;
   {
     Lock lock(mutex_);
-    if (!state_.IsDead(item, HashItem(item))) {
-      return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
-    }
+    options.priority = state_.DeadPriority(item, HashItem(item));
   }
-  return Add(item, {});
+  if (!options.priority) {
+    return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
+  }
+  return Add(item, options);
 }
 
 Result<void> WorkQueue::Impl::Drop(std::string_view item) {

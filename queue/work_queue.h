@@ -174,7 +174,7 @@ class WorkQueue {
 
   // Dead letters. All wait until the queue is loaded.
   std::vector<DeadLetter> DeadLetters() const;
-  // Back to work, with no failures. kNotFound: no such dead letter.
+  // Back to work, with its priority and no failures. kNotFound: no such dead letter.
   Result<void> Requeue(std::string_view item);
   Result<void> Drop(std::string_view item);
 

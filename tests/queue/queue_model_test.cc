@@ -226,7 +226,7 @@ class Simulation {
     const bool dead = model_.items.count(item) != 0 && model_.items[item].dead;
     Say() << "Requeue " << item << (dead ? "" : ", not dead");
     ASSERT_EQ(queue_->Requeue(item).has_value(), dead);
-    if (dead) model_.Add(item, 0, 0);
+    if (dead) model_.Add(item, 0, QueueModel::Priority(model_.items[item]));
   }
 
   void Forget() {
