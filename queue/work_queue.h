@@ -61,8 +61,8 @@ struct WorkQueueOptions {
   // How long a relaxed add or an acknowledgement may wait to be written. Zero: the queue has no
   // thread of its own, loads while it is opened, and writes when Flush() is called.
   std::chrono::milliseconds flush_interval{10};
-  // After this many failures in a row AddRateLimited puts the item among the dead letters. None:
-  // never.
+  // So many times in a row a failed item is tried again; at the next failure AddRateLimited puts it
+  // among the dead letters. None: it is tried for ever.
   std::optional<uint32_t> max_retries{};
   // Null: DefaultControllerRateLimiter().
   RateLimiterPtr rate_limiter{};
