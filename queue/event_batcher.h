@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mutex.h"
+#include "queue/growing_pause.h"
 
 namespace larder {
 
@@ -140,7 +141,7 @@ class EventBatcher {
         backoff = {};
         continue;
       }
-      backoff = std::clamp(backoff * 2, options_.base_backoff, options_.max_backoff);
+      backoff = internal::NextPause(backoff, options_.base_backoff, options_.max_backoff);
       if (!options_.clock->SleepFor(backoff, stop)) return;
     }
   }

@@ -10,6 +10,7 @@
 #include "base/thread_name.h"
 #include "base/wall_time.h"
 #include "queue/dead_letter.h"
+#include "queue/growing_pause.h"
 #include "queue/work_queue_impl.h"
 #include "storage/owner_request.h"
 
@@ -439,8 +440,7 @@ void WorkQueue::Impl::Run(const std::stop_token& stop) {
     if (stop.stop_requested() || Flush(Durability::kRelaxed)) {
       backoff = {};
     } else {
-      backoff =
-          std::clamp<std::chrono::nanoseconds>(backoff * 2, options_.flush_interval, kMaxBackoff);
+      backoff = internal::NextPause(backoff, options_.flush_interval, kMaxBackoff);
     }
   }
 }
@@ -466,8 +466,7 @@ void WorkQueue::Impl::RunLoader(const std::stop_token& stop) {
       backoff = {};
     } else if (MayPass(more.error())) {
       DelayLoading(more.error(), /*first=*/backoff.count() == 0);
-      backoff =
-          std::clamp<std::chrono::nanoseconds>(backoff * 2, options_.flush_interval, kMaxBackoff);
+      backoff = internal::NextPause(backoff, options_.flush_interval, kMaxBackoff);
       next_try = options_.clock->Now() + backoff;
     } else {
       spdlog::error("{}", more.error().ToString());
