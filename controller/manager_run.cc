@@ -236,6 +236,14 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
       std::find_if(kept.sources.begin(), kept.sources.end(),
                    [](const Source& source) { return source.role == SourceRole::kFor; });
   LARDER_ASSIGN_OR_RETURN(const Resource owner, client->Resolve(primary->resource, stop));
+  // What is kept in memory alone is not there at the next start to be compared with: that one of
+  // them was deleted meanwhile shows only in what it belonged to.
+  bool forgetful = false;
+  for (const Source& source : kept.sources) {
+    LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
+    LARDER_ASSIGN_OR_RETURN(const Store* const keeper, store->KeeperOf(resource));
+    forgetful = forgetful || keeper != store.get();
+  }
   std::map<std::pair<const SharedInformer*, std::string>, int> alike;
   for (const Source& source : kept.sources) {
     LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
@@ -254,6 +262,7 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
     if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
     enqueuer.revision = kept.options.revision;
     enqueuer.initial_priority = kept.options.initial_priority;
+    enqueuer.always_initial = forgetful && source.role == SourceRole::kFor;
     const int32_t priority = source.options.priority.value_or(kept.options.priority);
     controller->WaitFor(informer);
     LARDER_RETURN_IF_ERROR(

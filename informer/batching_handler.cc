@@ -78,11 +78,13 @@ bool BatchingHandler::IsDuplicate(const ObjectChange& change) {
 
 BatchingHandler::Function AddKeysTo(WorkQueue* queue) {
   return [queue](const BatchingHandler::Batch& batch) -> Result<void> {
+    AddOptions relaxed;
+    relaxed.durability = Durability::kRelaxed;
     for (const ObjectChange& change : batch) {
-      LARDER_RETURN_IF_ERROR(queue->Add(change.current()->key().ToString()));
+      LARDER_RETURN_IF_ERROR(queue->AddWithOptions(change.current()->key().ToString(), relaxed));
     }
-    // Synced: the informer's own store, where the changes are acknowledged next, may be another
-    // one.
+    // Synced, once for all: the informer's own store, where the changes are acknowledged next, may
+    // be another one.
     return queue->Flush(Durability::kSync);
   };
 }

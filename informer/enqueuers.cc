@@ -41,7 +41,7 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->options = std::move(options);
   enqueuer->function = std::move(function);
   const std::string name = EnqueuerName(enqueuer->options.name);
-  bool initial_due = false;
+  bool known = false;
   {
     const auto writer = indexer_->BeginWrite();
     MutexLock lock(mutex_);
@@ -51,19 +51,21 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
                          enqueuer->options.name);
       }
     }
-    initial_due = names_->Revision(name) != enqueuer->options.revision;
-    enqueuer->initial_due = initial_due;
+    known = names_->Revision(name) == enqueuer->options.revision;
+    enqueuer->initial_due = !known || enqueuer->options.always_initial;
     absent_.erase(name);
     enqueuers_.push_back(enqueuer);
   }
   // From here on changes are enqueued by their own commits.
-  Result<void> outcome = initial_due ? EnqueueAll(*enqueuer) : EnqueueKept(*enqueuer);
+  Result<void> outcome;
+  if (known) outcome = EnqueueKept(*enqueuer);
+  if (outcome && (!known || enqueuer->options.always_initial)) outcome = EnqueueAll(*enqueuer);
   if (outcome) return outcome;
   // As if it had never been: it may be added again, and a known name's changes are kept until then.
   const auto writer = indexer_->BeginWrite();
   MutexLock lock(mutex_);
   std::erase(enqueuers_, enqueuer);
-  if (!initial_due) absent_.try_emplace(name, indexer_.get(), name);
+  if (known) absent_.try_emplace(name, indexer_.get(), name);
   return outcome;
 }
 
@@ -91,32 +93,36 @@ Result<void> SharedInformer::EnqueueKept(Enqueuer& enqueuer) {
   }
 }
 
-// A new name: every object that is stored, once. Changes that are committed
-// meanwhile, and the rest of a first list, are enqueued by their own commits;
-// an item that comes twice is one item.
+// Every object that is stored, once: for a new name, or one that always gets them. Changes that are
+// committed meanwhile, and the rest of a first list, are enqueued by their own commits; an item
+// that comes twice is one item.
 Result<void> SharedInformer::EnqueueAll(Enqueuer& enqueuer) {
   LARDER_RETURN_IF_ERROR(
       PendingDeltas(indexer_.get(), EnqueuerName(enqueuer.options.name)).Clear());
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(indexer_->ForEach({}, [&](const ObjectPtr& object) {
-    CallEnqueue(
-        enqueuer.function, enqueuer.options.name,
-        {ChangeType::kAdded, nullptr, object, true, false}, [&](std::string_view item, int32_t) {
-          auto added = enqueuer.queue->AddWithPriority(item, enqueuer.options.initial_priority);
-          if (added) return;
-          // An item that is refused must not keep the others out.
-          if (added.error().code != ErrorCode::kInvalidArgument) {
-            outcome = added;
-            return;
-          }
-          spdlog::error("enqueuer {}: not queued: {}", enqueuer.options.name,
-                        added.error().message);
-        });
+    CallEnqueue(enqueuer.function, enqueuer.options.name,
+                {ChangeType::kAdded, nullptr, object, true, false},
+                [&](std::string_view item, int32_t) {
+                  // Synced, where they are to be, all together.
+                  AddOptions options;
+                  options.priority = enqueuer.options.initial_priority;
+                  options.durability = Durability::kRelaxed;
+                  auto added = enqueuer.queue->AddWithOptions(item, options);
+                  if (added) return;
+                  // An item that is refused must not keep the others out.
+                  if (added.error().code != ErrorCode::kInvalidArgument) {
+                    outcome = added;
+                    return;
+                  }
+                  spdlog::error("enqueuer {}: not queued: {}", enqueuer.options.name,
+                                added.error().message);
+                });
     return outcome.has_value();
   }));
   LARDER_RETURN_IF_ERROR(outcome);
   // The items first: a crash between the two only repeats them.
-  LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush());
+  LARDER_RETURN_IF_ERROR(enqueuer.queue->Flush(enqueuer.queue->durability()));
   {
     MutexLock lock(mutex_);
     enqueuer.enqueued = true;

@@ -1,62 +1,23 @@
 #include "informer/informer_metrics.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
-
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
-#include <vector>
+#include <utility>
 
 #include "base/mutex.h"
 #include "indexer/hot_tier.h"
 #include "informer/shared_informer.h"
+#include "queue/metric_family.h"
 
 namespace larder {
+
+using internal::MetricFamily;
+
 namespace {
 
 double Seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
-
-// Makes metrics with common labels, and takes them out of the registry when it
-// goes.
-class Family {
- public:
-  Family(prometheus::Registry* registry, prometheus::Labels labels)
-      : registry_(registry), labels_(std::move(labels)) {}
-  Family(const Family&) = delete;
-  Family& operator=(const Family&) = delete;
-  ~Family() {
-    for (const auto& remove : removers_) remove();
-  }
-
-  prometheus::Gauge* Gauge(const char* name, const char* help) {
-    return Make<prometheus::Gauge>(prometheus::BuildGauge(), name, help, labels_);
-  }
-  prometheus::Counter* Counter(const char* name, const char* help,
-                               const prometheus::Labels& more = {}) {
-    prometheus::Labels labels = labels_;
-    labels.insert(more.begin(), more.end());
-    return Make<prometheus::Counter>(prometheus::BuildCounter(), name, help, labels);
-  }
-
- private:
-  template <typename Metric, typename Builder>
-  Metric* Make(Builder builder, const char* name, const char* help,
-               const prometheus::Labels& labels) {
-    auto& family = builder.Name(name).Help(help).Register(*registry_);
-    Metric* metric = &family.Add(labels);
-    removers_.push_back([&family, metric] { family.Remove(metric); });
-    return metric;
-  }
-
-  prometheus::Registry* const registry_;
-  const prometheus::Labels labels_;
-  std::vector<std::function<void()>> removers_;
-};
 
 // A counter that follows a count kept elsewhere.
 class Following {
@@ -112,7 +73,7 @@ class HotTierMetrics {
  private:
   HotTier* const hot_;
   Mutex mutex_;
-  Family family_;
+  MetricFamily family_;
   prometheus::Gauge* const objects_;
   prometheus::Gauge* const bytes_;
   Following hits_ LARDER_GUARDED_BY(mutex_);
@@ -153,7 +114,7 @@ class HandlerMetrics {
   }
 
  private:
-  Family family_;
+  MetricFamily family_;
   prometheus::Gauge* const waiting_;
   prometheus::Gauge* const lag_;
   prometheus::Gauge* const spilling_;
@@ -164,7 +125,7 @@ class HandlerMetrics {
   Following resyncs_;
 };
 
-Following Events(Family& family, const char* type) {
+Following Events(MetricFamily& family, const char* type) {
   return Following(family.Counter("larder_informer_events_total",
                                   "Committed changes by what happened to the object",
                                   {{"type", type}}));
@@ -197,7 +158,7 @@ struct InformerMetrics::Rep {
   const std::string collection;
   const std::shared_ptr<HotTierMetrics> hot;
   Mutex mutex;
-  Family family;
+  MetricFamily family;
   prometheus::Gauge* const size;
   prometheus::Gauge* const bytes;
   prometheus::Gauge* const sync_lag;
@@ -251,7 +212,7 @@ std::shared_ptr<void> PublishBatching(prometheus::Registry* registry, const std:
                                     "Events that were dropped because they were heard before")),
           failures(family.Counter("larder_handler_batch_failures_total",
                                   "Batches that the handler's function did not take")) {}
-    Family family;
+    MetricFamily family;
     Following duplicates;
     Following failures;
   };

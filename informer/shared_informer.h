@@ -106,6 +106,9 @@ struct EnqueuerOptions {
   std::string name;
   uint32_t revision = 1;
   int32_t initial_priority = -100;
+  // Every object each time it is added, whether the name is known or not: for who must look at all
+  // of them because of something that did not outlive the process.
+  bool always_initial = false;
 };
 
 struct InformerStatus {
@@ -145,7 +148,7 @@ class SharedInformer final : private ChangeSink {
   // it is registered.
   Result<void> ForgetHandler(const std::string& durable_name);
   // `queue` must outlive the informer and have the informer's own store for the
-  // items to be in the change's commit.
+  // items to be in the change's commit; else they are added right after it.
   Result<void> AddEnqueuer(WorkQueue* queue, EnqueuerOptions options, EnqueueFunction function);
 
   // Starts listing or watching; returns at once.

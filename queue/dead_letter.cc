@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "storage/owner_request.h"
@@ -40,21 +41,6 @@ Result<std::vector<StoredQueueItem>> FindDead(const Store& store, std::string_vi
   return dead;
 }
 
-using Change = std::function<void(Transaction&, const StoredQueueItem&)>;
-
-Result<void> ChangeDead(Store& store, std::string_view queue, std::string_view item,
-                        const Change& change) {
-  LARDER_ASSIGN_OR_RETURN(const std::vector<StoredQueueItem> dead, FindDead(store, queue));
-  Transaction transaction = store.Begin();
-  for (const StoredQueueItem& stored : dead) {
-    if (stored.item == item) change(transaction, stored);
-  }
-  if (transaction.Empty()) {
-    return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", queue, item);
-  }
-  return store.Commit(std::move(transaction), Durability::kSync);
-}
-
 }  // namespace
 
 Result<std::vector<DeadLetter>> ListDeadLetters(const Store& store, std::string_view queue) {
@@ -70,21 +56,34 @@ Result<std::vector<DeadLetter>> ListDeadLetters(const Store& store, std::string_
   return letters;
 }
 
-Result<void> RequeueDeadLetter(Store& store, std::string_view queue, std::string_view item) {
-  return ChangeDead(store, queue, item,
-                    [&](Transaction& transaction, const StoredQueueItem& stored) {
-                      QueueRecord record;
-                      record.added_ms = stored.record.added_ms;
-                      record.priority = stored.record.priority;
-                      transaction.PutQueueItem(queue, stored.item, stored.generation, record);
-                    });
-}
-
-Result<void> DropDeadLetter(Store& store, std::string_view queue, std::string_view item) {
-  return ChangeDead(store, queue, item,
-                    [&](Transaction& transaction, const StoredQueueItem& stored) {
-                      transaction.DeleteQueueItem(queue, stored.item, stored.generation);
-                    });
+Result<size_t> ChangeDeadLetters(Store& store, std::string_view queue, DeadLetterChange change,
+                                 const std::vector<std::string>& items) {
+  LARDER_ASSIGN_OR_RETURN(const std::vector<StoredQueueItem> dead, FindDead(store, queue));
+  std::set<std::string_view> wanted(items.begin(), items.end());
+  if (wanted.empty()) {
+    for (const StoredQueueItem& stored : dead) wanted.insert(stored.item);
+  }
+  Transaction transaction = store.Begin();
+  std::set<std::string_view> missing = wanted;
+  for (const StoredQueueItem& stored : dead) {
+    if (!wanted.contains(stored.item)) continue;
+    missing.erase(stored.item);
+    if (change == DeadLetterChange::kDrop) {
+      transaction.DeleteQueueItem(queue, stored.item, stored.generation);
+      continue;
+    }
+    QueueRecord record;
+    record.added_ms = stored.record.added_ms;
+    record.priority = stored.record.priority;
+    transaction.PutQueueItem(queue, stored.item, stored.generation, record);
+  }
+  if (!missing.empty()) {
+    return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", queue, *missing.begin());
+  }
+  if (!transaction.Empty()) {
+    LARDER_RETURN_IF_ERROR(store.Commit(std::move(transaction), Durability::kSync));
+  }
+  return wanted.size();
 }
 
 Result<size_t> AskToChangeDeadLetters(const std::string& store_path, const std::string& queue,
@@ -119,11 +118,19 @@ Result<std::string> AnswerDeadLetterRequest(
   for (const Json& item : json["items"]) {
     if (item.is_string()) items.push_back(item.get<std::string>());
   }
-  if (items.empty()) {
+  const bool all = items.empty();
+  if (all) {
     for (const DeadLetter& letter : letters) items.push_back(letter.item);
   }
-  for (const std::string& item : items) LARDER_RETURN_IF_ERROR(apply(change, item));
-  return std::to_string(items.size());
+  size_t changed = 0;
+  for (const std::string& item : items) {
+    const Result<void> applied = apply(change, item);
+    // Of all, one may have come back to work since they were listed.
+    if (!applied && all && applied.error().code == ErrorCode::kNotFound) continue;
+    LARDER_RETURN_IF_ERROR(applied);
+    ++changed;
+  }
+  return std::to_string(changed);
 }
 
 }  // namespace internal

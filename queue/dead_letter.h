@@ -1,11 +1,12 @@
 // Dead letters, for tools that work on a store: of a queue that nobody has open, and of one that
 // another process has open, which is then asked to do it.
 //
-// Within the process that has the queue, use WorkQueue::DeadLetters, Requeue and Drop. Each change
-// is one synced commit. Errors: kNotFound, or what the store says.
+// Within the process that has the queue, use WorkQueue::DeadLetters, Requeue and Drop. Errors:
+// kNotFound, or what the store says.
 //
 //   for (const DeadLetter& letter : *ListDeadLetters(*store, "pods")) Print(letter);
-//   LARDER_RETURN_IF_ERROR(RequeueDeadLetter(*store, "pods", "default/a"));
+//   LARDER_RETURN_IF_ERROR(
+//       ChangeDeadLetters(*store, "pods", DeadLetterChange::kRequeue, {"default/a"}));
 #pragma once
 
 #include <functional>
@@ -21,13 +22,17 @@
 namespace larder {
 
 Result<std::vector<DeadLetter>> ListDeadLetters(const Store& store, std::string_view queue);
-// Back to work at the next start, with no failures.
-Result<void> RequeueDeadLetter(Store& store, std::string_view queue, std::string_view item);
-Result<void> DropDeadLetter(Store& store, std::string_view queue, std::string_view item);
+enum class DeadLetterChange {
+  kRequeue,  // back to work at the next start, with its priority and no failures
+  kDrop,
+};
+// Changes all of these in one synced commit. No items: every dead letter of the queue. Returns how
+// many; kNotFound: one of them is no dead letter, and nothing was changed.
+Result<size_t> ChangeDeadLetters(Store& store, std::string_view queue, DeadLetterChange change,
+                                 const std::vector<std::string>& items = {});
 
 // Where another process owns the store: that one does it, at once. No items: every dead letter of
 // the queue. Returns how many; kNotFound where it has no such queue open or no such dead letter.
-enum class DeadLetterChange { kRequeue, kDrop };
 Result<size_t> AskToChangeDeadLetters(const std::string& store_path, const std::string& queue,
                                       DeadLetterChange change,
                                       const std::vector<std::string>& items,

@@ -1,6 +1,5 @@
 #include "queue/delta_fifo.h"
 
-#include <unordered_set>
 #include <utility>
 
 namespace larder {
@@ -15,11 +14,6 @@ bool IsChange(DeltaType type) { return type == DeltaType::kAdded || type == Delt
 // Joins `next` into the waiting `last` of the same key, where one delta can say both. `next` is
 // used up then.
 bool Merge(Delta* last, Delta* next) {
-  if (next->type == DeltaType::kSync) return true;  // what waits is newer than a resync
-  if (last->type == DeltaType::kSync) {
-    *last = std::move(*next);
-    return true;
-  }
   if (last->type == DeltaType::kDeleted && next->type == DeltaType::kDeleted) {
     // A deletion that was seen knows the final state; one that was found out does not.
     if (last->final_state_unknown || !next->final_state_unknown) *last = std::move(*next);
@@ -50,8 +44,6 @@ std::string_view ToString(DeltaType type) {
       return "Deleted";
     case DeltaType::kReplaced:
       return "Replaced";
-    case DeltaType::kSync:
-      return "Sync";
   }
   return "Unknown";
 }
@@ -88,7 +80,6 @@ void DeltaFifo::Append(Delta delta) {
     const size_t before = last.ByteSize();
     if (Merge(&last, &delta)) {
       open_.bytes = open_.bytes - before + last.ByteSize();
-      ++merged_;
       return;
     }
     entry->second = open_.deltas.size();
@@ -115,135 +106,39 @@ Result<void> DeltaFifo::PutCursor(std::string_view resource_version, const std::
   return {};
 }
 
-Result<bool> DeltaFifo::AddIfNotPresent(Delta delta, const std::stop_token& stop) {
-  MutexLock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
-  if (Waiting(delta.key) != nullptr) return false;
-  Append(std::move(delta));
-  return true;
-}
-
-Result<void> DeltaFifo::EndReplace(std::string_view resource_version, const std::stop_token& stop) {
-  MutexLock lock(mutex_);
-  LARDER_RETURN_IF_ERROR(WaitForRoom(stop));
-  open_.resource_version = resource_version;
-  open_.list_end = true;
-  MakeDue();
-  return {};
-}
-
-Result<void> DeltaFifo::Replace(const std::vector<ObjectPtr>& list, const KnownObjects& known,
-                                std::string_view resource_version, const std::stop_token& stop) {
-  std::vector<Delta> gone = FindGone(list, known);
-  for (const ObjectPtr& object : list) {
-    Delta delta{DeltaType::kReplaced, object->key(), object, {}, true, false};
-    LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}, stop));
-  }
-  for (Delta& delta : gone) LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}, stop));
-  return EndReplace(resource_version, stop);
-}
-
-std::vector<Delta> DeltaFifo::FindGone(const std::vector<ObjectPtr>& list,
-                                       const KnownObjects& known) const {
-  std::unordered_set<ObjectKey, KeyHash> handled;
-  for (const ObjectPtr& object : list) handled.insert(object->key());
-  std::vector<Delta> gone;
-  {
-    // First what waits here: its state is newer than the one that is known.
-    MutexLock lock(mutex_);
-    for (const Segment* segment : {&again_, &open_}) {
-      for (const auto& entry : segment->last_of) {
-        if (!handled.insert(entry.first).second) continue;
-        const Delta* last = Waiting(entry.first);
-        if (last->type == DeltaType::kDeleted) continue;
-        gone.push_back({DeltaType::kDeleted, entry.first, last->object, {}, true, true});
-      }
-    }
-  }
-  if (known == nullptr) return gone;
-  known([&](const ObjectPtr& object) {
-    if (handled.insert(object->key()).second) {
-      gone.push_back({DeltaType::kDeleted, object->key(), object, {}, true, true});
-    }
-    return true;
-  });
-  return gone;
-}
-
-Result<size_t> DeltaFifo::Resync(const KnownObjects& known, const std::stop_token& stop) {
-  size_t added = 0;
-  Result<void> room;
-  known([&](const ObjectPtr& object) {
-    MutexLock lock(mutex_);
-    room = WaitForRoom(stop);
-    if (!room) return false;
-    ObjectKey key = object->key();
-    if (out_keys_.count(key) != 0 || Waiting(key) != nullptr) return true;
-    Append({DeltaType::kSync, std::move(key), object, {}, false, false});
-    ++added;
-    return true;
-  });
-  LARDER_RETURN_IF_ERROR(room);
-  return added;
-}
-
-const Delta* DeltaFifo::Waiting(const ObjectKey& key) const {
-  for (const Segment* segment : {&open_, &again_}) {
-    const auto found = segment->last_of.find(key);
-    if (found != segment->last_of.end()) return &segment->deltas[found->second];
-  }
-  return nullptr;
-}
-
 std::optional<DeltaFifo::Batch> DeltaFifo::Pop(const std::stop_token& stop, Duration timeout) {
   Clock::Steady deadline = Clock::Steady::max();
   if (timeout != kForever) deadline = options_.clock->Now() + timeout;
   MutexLock lock(mutex_);
   LARDER_CHECK(out_ == 0);
-  while ((again_.Empty() && !open_.due) || failed_) {
+  while (!open_.due || failed_) {
     if (stop.stop_requested()) return std::nullopt;
     const bool last_call = closed_ || (timeout != kForever && options_.clock->Now() >= deadline);
     if (last_call && (open_.Empty() || failed_)) return std::nullopt;
     if (last_call) break;
     options_.clock->WaitUntil(mutex_, changed_, deadline, stop);
   }
-  Segment taken = std::exchange(again_.Empty() ? open_ : again_, {});
-  out_keys_ = std::move(taken.last_of);
+  Segment taken = std::exchange(open_, {});
   out_ = ++batches_;
   changed_.notify_all();
-  return Batch{std::move(taken.deltas), std::move(taken.resource_version), taken.list_end, out_};
+  return Batch{std::move(taken.deltas), std::move(taken.resource_version), out_};
 }
 
 void DeltaFifo::Settle(const Batch& batch) {
   LARDER_CHECK(batch.number == out_);
   out_ = 0;
-  out_keys_.clear();
   changed_.notify_all();
 }
 
 void DeltaFifo::Ack(const Batch& batch) {
   MutexLock lock(mutex_);
   Settle(batch);
-  if (batch.list_end) synced_ = true;
-}
-
-void DeltaFifo::Requeue(Batch batch) {
-  MutexLock lock(mutex_);
-  Settle(batch);
-  again_.deltas = std::move(batch.deltas);
-  again_.resource_version = std::move(batch.resource_version);
-  again_.list_end = batch.list_end;
-  for (size_t i = 0; i < again_.deltas.size(); ++i) {
-    again_.last_of.insert_or_assign(again_.deltas[i].key, i);
-    again_.bytes += again_.deltas[i].ByteSize();
-  }
 }
 
 void DeltaFifo::Fail(const Batch& batch) {
   MutexLock lock(mutex_);
   Settle(batch);
   failed_ = true;
-  again_ = {};
   open_ = {};
 }
 
@@ -252,7 +147,6 @@ void DeltaFifo::Reset() {
   while (out_ != 0 && !closed_) {
     options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), {});
   }
-  again_ = {};
   open_ = {};
   failed_ = false;
   changed_.notify_all();
@@ -262,31 +156,21 @@ Result<void> DeltaFifo::WaitUntilEmpty(const std::stop_token& stop) {
   MutexLock lock(mutex_);
   for (;;) {
     if (failed_) return MakeError(ErrorCode::kUnavailable, "a commit failed");
-    if (out_ == 0 && again_.Empty() && open_.Empty()) return {};
+    if (out_ == 0 && open_.Empty()) return {};
     if (closed_ || stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
     if (!open_.Empty()) MakeDue();
     options_.clock->WaitUntil(mutex_, changed_, Clock::Steady::max(), stop);
   }
 }
 
-bool DeltaFifo::HasSynced() const {
-  MutexLock lock(mutex_);
-  return synced_;
-}
-
 size_t DeltaFifo::Len() const {
   MutexLock lock(mutex_);
-  return again_.deltas.size() + open_.deltas.size();
+  return open_.deltas.size();
 }
 
 bool DeltaFifo::Full() const {
   MutexLock lock(mutex_);
   return !HasRoom();
-}
-
-uint64_t DeltaFifo::Merged() const {
-  MutexLock lock(mutex_);
-  return merged_;
 }
 
 void DeltaFifo::Close() {

@@ -1,7 +1,8 @@
 // What was heard and is not committed yet: between the thread that parses and the thread that
 // commits.
 //
-// client-go's DeltaFIFO, in batches. The producer appends to the open segment, where changes of one
+// client-go's DeltaFIFO, in batches; what is gone from a list and when to resync is found out from
+// the store, by who fills this. The producer appends to the open segment, where changes of one
 // key merge; the consumer takes the whole segment as one batch, with the version of the last event
 // in it. While one batch is being committed the next segment fills; when that is full, Put blocks:
 // that is the back-pressure, nothing grows without bound.
@@ -13,8 +14,7 @@
 //  say: adds and updates
 //     of one object (the same uid) become the newest state, an add staying an add; deletes in a row
 //     become one; a delete followed by an add stays two changes.
-//  3. Batches come out in order, one at a time. One that could not be committed is not skipped: it
-//  comes again (Requeue), or
+//  3. Batches come out in order, one at a time. One that could not be committed is not skipped:
 //     everything behind it is dropped and the producer is told to begin again from the last commit
 //     (Fail).
 //
@@ -33,7 +33,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -53,7 +52,6 @@ enum class DeltaType {
   kUpdated,
   kDeleted,
   kReplaced,  // part of a list
-  kSync,      // nothing changed: a resync
 };
 std::string_view ToString(DeltaType type);
 
@@ -88,14 +86,8 @@ class DeltaFifo {
     std::vector<Delta> deltas;
     // Of the last event or bookmark put in; empty: none was.
     std::string resource_version;
-    // A list is complete with this batch.
-    bool list_end = false;
     uint64_t number = 0;
   };
-
-  // Calls the visitor with every object known so far, until it returns false.
-  using ObjectVisitor = std::function<bool(const ObjectPtr&)>;
-  using KnownObjects = std::function<void(const ObjectVisitor&)>;
 
   explicit DeltaFifo(DeltaFifoOptions options = {}) : options_(options) {}
   DeltaFifo(const DeltaFifo&) = delete;
@@ -106,28 +98,13 @@ class DeltaFifo {
                    const std::stop_token& stop = {});
   // A bookmark: only the version moves.
   Result<void> PutCursor(std::string_view resource_version, const std::stop_token& stop = {});
-  // Only when nothing waits for this key: for state that any newer delta replaces anyway. False:
-  // something does.
-  Result<bool> AddIfNotPresent(Delta delta, const std::stop_token& stop = {});
-  // A list that was put delta by delta is complete as of this version.
-  Result<void> EndReplace(std::string_view resource_version, const std::stop_token& stop = {});
-  // A list as a whole: kReplaced for each object; kDeleted with final_state_unknown for what is
-  // known or waits here and is not in the list; then EndReplace. A null `known`: only what waits
-  // here.
-  Result<void> Replace(const std::vector<ObjectPtr>& list, const KnownObjects& known,
-                       std::string_view resource_version, const std::stop_token& stop = {});
-  // A kSync for every known object whose key neither waits here nor is being committed: those are
-  // newer. Returns how many.
-  Result<size_t> Resync(const KnownObjects& known, const std::stop_token& stop = {});
 
   // All that waits, as soon as it is due; at the time-out what there is. nullopt: stop, nothing by
   // the time-out, or closed and empty.
-  // REQUIRES: the batch before was given to Ack, Requeue or Fail.
+  // REQUIRES: the batch before was given to Ack or Fail.
   std::optional<Batch> Pop(const std::stop_token& stop = {}, Duration timeout = kForever);
   // The batch is committed.
   void Ack(const Batch& batch);
-  // It is not, but may be later: it comes again, before all that was put in meanwhile.
-  void Requeue(Batch batch);
   // It is not, and what came after it cannot be either: everything is dropped, and Put fails until
   // Reset.
   void Fail(const Batch& batch);
@@ -136,14 +113,10 @@ class DeltaFifo {
 
   // Waits until everything put so far is committed; all of it is due now.
   Result<void> WaitUntilEmpty(const std::stop_token& stop = {});
-  // Is the first list handed over and committed?
-  bool HasSynced() const;
   // Deltas that wait.
   size_t Len() const;
   // Would the next Put have to wait for room?
   bool Full() const;
-  // Deltas that joined another one, since the start.
-  uint64_t Merged() const;
   // No more Puts; Pop hands out what is left, then nullopt.
   void Close();
 
@@ -161,9 +134,8 @@ class DeltaFifo {
     KeyIndex last_of;  // key → its newest delta
     std::string resource_version;
     size_t bytes = 0;
-    bool list_end = false;
     bool due = false;  // the consumer is to take it now
-    bool Empty() const { return deltas.empty() && resource_version.empty() && !list_end; }
+    bool Empty() const { return deltas.empty() && resource_version.empty(); }
   };
 
   bool HasRoom() const LARDER_REQUIRES(mutex_) {
@@ -173,24 +145,16 @@ class DeltaFifo {
   void Append(Delta delta) LARDER_REQUIRES(mutex_);
   // The consumer is to take the open segment now.
   void MakeDue() LARDER_REQUIRES(mutex_);
-  // The newest delta that waits for this key; null: none.
-  const Delta* Waiting(const ObjectKey& key) const LARDER_REQUIRES(mutex_);
-  std::vector<Delta> FindGone(const std::vector<ObjectPtr>& list, const KnownObjects& known) const;
   void Settle(const Batch& batch) LARDER_REQUIRES(mutex_);
 
   const DeltaFifoOptions options_;
   mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  // A batch that comes again, before the open segment; due as it is.
-  Segment again_ LARDER_GUARDED_BY(mutex_);
   Segment open_ LARDER_GUARDED_BY(mutex_);
-  KeyIndex out_keys_ LARDER_GUARDED_BY(mutex_);  // of the batch being committed
-  uint64_t out_ LARDER_GUARDED_BY(mutex_) = 0;   // its number; 0: none
+  uint64_t out_ LARDER_GUARDED_BY(mutex_) = 0;  // of the batch being committed; 0: none
   uint64_t batches_ LARDER_GUARDED_BY(mutex_) = 0;
-  uint64_t merged_ LARDER_GUARDED_BY(mutex_) = 0;
   bool failed_ LARDER_GUARDED_BY(mutex_) = false;
   bool closed_ LARDER_GUARDED_BY(mutex_) = false;
-  bool synced_ LARDER_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace larder

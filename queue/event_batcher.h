@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mutex.h"
+#include "queue/growing_pause.h"
 
 namespace larder {
 
@@ -76,15 +77,21 @@ class EventBatcher {
   }
 
   // Hands over what was added before, without waiting for more. The handler's error: it fails, and
-  // what was not taken will be handed over again as always.
+  // what was not taken will be handed over again as always. kCancelled: Close() has given it back.
   Result<void> Flush() {
     uint64_t last = 0;
     {
       MutexLock lock(mutex_);
       last = added_;
     }
-    while (taken() < last) LARDER_RETURN_IF_ERROR(HandOver());
-    return {};
+    for (;;) {
+      {
+        MutexLock lock(mutex_);
+        if (taken_ >= last) return {};
+        if (gave_back_) return MakeError(ErrorCode::kCancelled, "the batcher is closed");
+      }
+      LARDER_RETURN_IF_ERROR(HandOver());
+    }
   }
 
   // Hands over what is left and ends. Returns the events whose handler went on failing.
@@ -104,6 +111,8 @@ class EventBatcher {
     }
     std::vector<T> undelivered;
     MutexLock lock(mutex_);
+    AwaitIdle();  // a Flush may have a batch with the handler
+    gave_back_ = gave_back_ || !pending_.empty();
     for (Pending& pending : pending_) undelivered.push_back(std::move(pending.event));
     pending_.clear();
     return undelivered;
@@ -132,7 +141,7 @@ class EventBatcher {
         backoff = {};
         continue;
       }
-      backoff = std::clamp(backoff * 2, options_.base_backoff, options_.max_backoff);
+      backoff = internal::NextPause(backoff, options_.base_backoff, options_.max_backoff);
       if (!options_.clock->SleepFor(backoff, stop)) return;
     }
   }
@@ -155,7 +164,7 @@ class EventBatcher {
     std::vector<T> batch;
     {
       MutexLock lock(mutex_);
-      while (busy_) options_.clock->WaitUntil(mutex_, left_, Clock::Steady::max(), {});
+      AwaitIdle();
       const size_t count = std::min(pending_.size(), options_.max_items);
       if (count == 0) return {};
       busy_ = true;
@@ -185,9 +194,8 @@ class EventBatcher {
     }
   }
 
-  uint64_t taken() const {
-    MutexLock lock(mutex_);
-    return taken_;
+  void AwaitIdle() LARDER_REQUIRES(mutex_) {
+    while (busy_) options_.clock->WaitUntil(mutex_, left_, Clock::Steady::max(), {});
   }
 
   const EventBatcherOptions options_;
@@ -201,7 +209,8 @@ class EventBatcher {
   bool busy_ LARDER_GUARDED_BY(mutex_) = false;  // a batch is with the handler
   uint64_t failures_ LARDER_GUARDED_BY(mutex_) = 0;
   bool closed_ LARDER_GUARDED_BY(mutex_) = false;
-  std::jthread thread_;  // last: it uses everything above
+  bool gave_back_ LARDER_GUARDED_BY(mutex_) = false;  // Close() returned what was not taken
+  std::jthread thread_;                               // last: it uses everything above
 };
 
 }  // namespace larder

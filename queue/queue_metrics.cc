@@ -1,13 +1,8 @@
 #include "queue/queue_metrics.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-
-#include <functional>
-#include <utility>
 #include <vector>
+
+#include "queue/metric_family.h"
 
 namespace larder::internal {
 namespace {
@@ -21,39 +16,6 @@ prometheus::Histogram::BucketBoundaries Bounds() {
   }
   return bounds;
 }
-
-// Makes metrics of one queue, and takes them out of the registry when the queue goes.
-class Family {
- public:
-  Family(prometheus::Registry* registry, std::string name)
-      : registry_(registry), labels_{{"name", std::move(name)}} {}
-
-  prometheus::Counter* Counter(const char* name, const char* help) {
-    return Make<prometheus::Counter>(prometheus::BuildCounter(), name, help);
-  }
-  prometheus::Gauge* Gauge(const char* name, const char* help) {
-    return Make<prometheus::Gauge>(prometheus::BuildGauge(), name, help);
-  }
-  prometheus::Histogram* Histogram(const char* name, const char* help) {
-    return Make<prometheus::Histogram>(prometheus::BuildHistogram(), name, help, Bounds());
-  }
-  void RemoveAll() {
-    for (const auto& remove : removers_) remove();
-  }
-
- private:
-  template <typename Metric, typename Builder, typename... Args>
-  Metric* Make(Builder builder, const char* name, const char* help, Args&&... args) {
-    auto& family = builder.Name(name).Help(help).Register(*registry_);
-    Metric* metric = &family.Add(labels_, std::forward<Args>(args)...);
-    removers_.push_back([&family, metric] { family.Remove(metric); });
-    return metric;
-  }
-
-  prometheus::Registry* registry_;
-  prometheus::Labels labels_;
-  std::vector<std::function<void()>> removers_;
-};
 
 void Move(prometheus::Counter* to, uint64_t count, uint64_t published) {
   if (count != published) to->Increment(static_cast<double>(count - published));
@@ -73,9 +35,10 @@ void Move(prometheus::Histogram* to, const DurationHistogram& counted,
 }  // namespace
 
 struct QueueMetrics::Rep {
-  Rep(prometheus::Registry* registry, const std::string& name) : family(registry, name) {}
+  Rep(prometheus::Registry* registry, const std::string& name)
+      : family(registry, {{"name", name}}) {}
 
-  Family family;
+  MetricFamily family;
   QueueCounters published;
 
   prometheus::Gauge* depth = nullptr;
@@ -98,14 +61,14 @@ struct QueueMetrics::Rep {
 
 QueueMetrics::QueueMetrics(prometheus::Registry* registry, const std::string& name, bool durable)
     : rep_(std::make_unique<Rep>(registry, name)) {
-  Family& family = rep_->family;
+  MetricFamily& family = rep_->family;
   rep_->depth =
       family.Gauge("workqueue_depth", "Items that are ready, or were added again while in process");
   rep_->adds = family.Counter("workqueue_adds_total", "Items that became ready");
   rep_->queue_duration = family.Histogram("workqueue_queue_duration_seconds",
-                                          "Seconds from ready to taken by a worker");
-  rep_->work_duration =
-      family.Histogram("workqueue_work_duration_seconds", "Seconds from taken by a worker to done");
+                                          "Seconds from ready to taken by a worker", Bounds());
+  rep_->work_duration = family.Histogram("workqueue_work_duration_seconds",
+                                         "Seconds from taken by a worker to done", Bounds());
   rep_->unfinished_work = family.Gauge("workqueue_unfinished_work_seconds",
                                        "Seconds spent so far on items in process, summed");
   rep_->longest_running = family.Gauge("workqueue_longest_running_processor_seconds",
@@ -120,11 +83,11 @@ QueueMetrics::QueueMetrics(prometheus::Registry* registry, const std::string& na
   rep_->written = family.Counter("workqueue_records_written_total", "Records written to disk");
   rep_->deleted = family.Counter("workqueue_records_deleted_total", "Records deleted from disk");
   rep_->flush_errors = family.Counter("workqueue_flush_errors_total", "Writes to disk that failed");
-  rep_->flush_duration =
-      family.Histogram("workqueue_flush_duration_seconds", "How long one write to disk took");
+  rep_->flush_duration = family.Histogram("workqueue_flush_duration_seconds",
+                                          "How long one write to disk took", Bounds());
 }
 
-QueueMetrics::~QueueMetrics() { rep_->family.RemoveAll(); }
+QueueMetrics::~QueueMetrics() = default;
 
 void QueueMetrics::Publish(const QueueCounters& counters, int64_t now_nanos) {
   const QueueCounters& published = rep_->published;

@@ -1,7 +1,8 @@
 // A work queue's metrics in a Prometheus registry, under client-go's names with the label "name".
 //
 // Publish() moves what was counted since the last call; the queue calls it twice a second, so that
-// workers never touch the registry. Thread-safe; Publish() calls must not overlap.
+// workers never touch the registry. Thread-safe; Publish() calls must not overlap. Queues of one
+// name in one registry share their metrics (queue/metric_family.h).
 #pragma once
 
 #include <memory>

@@ -248,9 +248,10 @@ std::vector<QueueState::Dead> QueueState::DeadItems() const {
   return dead;
 }
 
-bool QueueState::IsDead(std::string_view item, uint32_t hash) const {
+std::optional<int32_t> QueueState::DeadPriority(std::string_view item, uint32_t hash) const {
   const QueueNode* node = nodes_.Find(item, hash);
-  return node != nullptr && node->phase == Phase::kDead;
+  if (node == nullptr || node->phase != Phase::kDead) return std::nullopt;
+  return node->priority;
 }
 
 bool QueueState::DropDead(std::string_view item, uint32_t hash) {

@@ -144,7 +144,8 @@ class QueueState {
     std::string last_error;
   };
   std::vector<Dead> DeadItems() const;
-  bool IsDead(std::string_view item, uint32_t hash) const;
+  // nullopt: the item is not dead.
+  std::optional<int32_t> DeadPriority(std::string_view item, uint32_t hash) const;
   bool DropDead(std::string_view item, uint32_t hash);
 
   // Everything known, by item.

@@ -218,14 +218,19 @@ void WorkQueue::Impl::Committed(Staged staged) {
     PromoteDue();
     for (size_t i = begin; i < end; ++i) {
       const Staged::Entry& entry = entries[i];
-      state_.Adopt(entry.item, HashItem(entry.item), now, {now, entry.priority, 0},
-                   entry.generation);
+      const uint32_t hash = HashItem(entry.item);
+      const QueueState::Request request{now, entry.priority, 0};
+      if (entry.generation == 0) {
+        state_.Add(entry.item, hash, now, request);
+      } else {
+        state_.Adopt(entry.item, hash, now, request, entry.generation);
+      }
     }
   }
 }
 
 std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
-  static_cast<void>(WaitUntilLoaded({}));
+  WaitForLoader();
   std::vector<DeadLetter> letters;
   Lock lock(mutex_);
   for (QueueState::Dead& dead : state_.DeadItems()) {
@@ -236,18 +241,20 @@ std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
 }
 
 Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
-  LARDER_RETURN_IF_ERROR(WaitUntilLoaded({}));
+  WaitForLoader();
+  AddOptions options;
   {
     Lock lock(mutex_);
-    if (!state_.IsDead(item, HashItem(item))) {
-      return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
-    }
+    options.priority = state_.DeadPriority(item, HashItem(item));
   }
-  return Add(item, {});
+  if (!options.priority) {
+    return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
+  }
+  return Add(item, options);
 }
 
 Result<void> WorkQueue::Impl::Drop(std::string_view item) {
-  LARDER_RETURN_IF_ERROR(WaitUntilLoaded({}));
+  WaitForLoader();
   Change change(this);
   if (state_.DropDead(item, HashItem(item))) return {};
   return MakeError(ErrorCode::kNotFound, "queue {}: no dead letter {}", options_.name, item);
@@ -255,7 +262,9 @@ Result<void> WorkQueue::Impl::Drop(std::string_view item) {
 
 WorkQueue::QueueStatus WorkQueue::Impl::Status() const {
   Lock lock(mutex_);
-  return {loaded_, state_.unwritten(), write_error_ ? write_error_ : load_error_};
+  // What could not be written may have been done meanwhile.
+  const bool failing = write_error_ && (writing_ || state_.unwritten() > 0);
+  return {loaded_, state_.unwritten(), failing ? write_error_ : load_error_};
 }
 
 QueueCounters WorkQueue::Impl::Counters() {
@@ -354,6 +363,7 @@ void WorkQueue::Committed(Staged staged) { impl_->Committed(std::move(staged)); 
 std::vector<DeadLetter> WorkQueue::DeadLetters() const { return impl_->DeadLetters(); }
 Result<void> WorkQueue::Requeue(std::string_view item) { return impl_->Requeue(item); }
 Result<void> WorkQueue::Drop(std::string_view item) { return impl_->Drop(item); }
+Durability WorkQueue::durability() const { return impl_->durability(); }
 Result<void> WorkQueue::Flush(Durability durability) { return impl_->Flush(durability); }
 Result<void> WorkQueue::WaitUntilLoaded(const std::stop_token& stop) const {
   return impl_->WaitUntilLoaded(stop);

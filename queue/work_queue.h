@@ -61,8 +61,8 @@ struct WorkQueueOptions {
   // How long a relaxed add or an acknowledgement may wait to be written. Zero: the queue has no
   // thread of its own, loads while it is opened, and writes when Flush() is called.
   std::chrono::milliseconds flush_interval{10};
-  // After this many failures in a row AddRateLimited puts the item among the dead letters. None:
-  // never.
+  // So many times in a row a failed item is tried again; at the next failure AddRateLimited puts it
+  // among the dead letters. None: it is tried for ever.
   std::optional<uint32_t> max_retries{};
   // Null: DefaultControllerRateLimiter().
   RateLimiterPtr rate_limiter{};
@@ -158,14 +158,15 @@ class WorkQueue {
     friend class WorkQueue;
     struct Entry {
       std::string item;
-      uint64_t generation;
+      uint64_t generation;  // 0: it is in no store
       int32_t priority;
     };
     std::vector<Entry> entries_;
   };
   // Puts the item into `transaction`, so that it is stored if and only if the change that causes it
-  // is. Workers see it when Committed is called. kInvalidArgument: it is too long, and was put
-  // nowhere; the second form then returns nothing staged.
+  // is. Workers see it when Committed is called. A transaction of another store than the queue's
+  // does not get it: Committed then adds it as a relaxed Add does. kInvalidArgument: it is too
+  // long, and was put nowhere; the second form then returns nothing staged.
   Result<void> Stage(Transaction& transaction, std::string_view item, int32_t priority,
                      Staged* staged);
   Staged Stage(Transaction& transaction, std::string_view item, int32_t priority = 0);
@@ -173,10 +174,12 @@ class WorkQueue {
 
   // Dead letters. All wait until the queue is loaded.
   std::vector<DeadLetter> DeadLetters() const;
-  // Back to work, with no failures. kNotFound: no such dead letter.
+  // Back to work, with its priority and no failures. kNotFound: no such dead letter.
   Result<void> Requeue(std::string_view item);
   Result<void> Drop(std::string_view item);
 
+  // Of adds that do not choose.
+  Durability durability() const;
   // Writes all that is not written yet.
   Result<void> Flush(Durability durability = Durability::kRelaxed);
   // Waits until everything stored is in the queue. kCancelled: a stop was requested.
@@ -185,9 +188,9 @@ class WorkQueue {
   struct QueueStatus {
     bool loaded = true;
     size_t unwritten = 0;
-    // The last write or load, when it failed. A load that the disk failed is tried again. An item
-    // whose record is damaged is named and handed out at once; where a whole block of a table is,
-    // what is stored behind it is not handed out.
+    // The last load when it failed, or the last write while something is unwritten. A load that the
+    // disk failed is tried again. An item whose record is damaged is named and handed out at once;
+    // where a whole block of a table is, what is stored behind it is not handed out.
     std::optional<Error> error;
   };
   QueueStatus Status() const;

@@ -45,6 +45,7 @@ class WorkQueue::Impl {
   Result<void> Requeue(std::string_view item);
   Result<void> Drop(std::string_view item);
 
+  Durability durability() const { return options_.durability; }
   Result<void> Flush(Durability durability);
   Result<void> WaitUntilLoaded(const std::stop_token& stop) const;
   QueueStatus Status() const;
@@ -97,6 +98,8 @@ class WorkQueue::Impl {
     const Nanos next_due_;
   };
   Nanos NextDue() const LARDER_REQUIRES(mutex_);
+  // Whatever it could not read: that is no reason to keep the rest from anybody.
+  void WaitForLoader() const { static_cast<void>(WaitUntilLoaded({})); }
 
   Result<void> TakePossession();
   Result<uint64_t> NextEpoch() const;
@@ -146,7 +149,8 @@ class WorkQueue::Impl {
   bool writer_idle_ LARDER_GUARDED_BY(mutex_) = false;
   bool loaded_ LARDER_GUARDED_BY(mutex_) = true;
   std::optional<Error> load_error_ LARDER_GUARDED_BY(mutex_);
-  std::optional<Error> write_error_ LARDER_GUARDED_BY(mutex_);
+  bool writing_ LARDER_GUARDED_BY(mutex_) = false;              // what was unwritten is on its way
+  std::optional<Error> write_error_ LARDER_GUARDED_BY(mutex_);  // of the last write
   mutable std::condition_variable_any loaded_condition_;
 
   // Group commit: see SyncThrough. A ticket is drawn under mutex_ with the add it stands for.

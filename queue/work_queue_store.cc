@@ -10,6 +10,7 @@
 #include "base/thread_name.h"
 #include "base/wall_time.h"
 #include "queue/dead_letter.h"
+#include "queue/growing_pause.h"
 #include "queue/work_queue_impl.h"
 #include "storage/owner_request.h"
 
@@ -174,7 +175,8 @@ WorkQueue::Impl::~Impl() {
 Result<uint64_t> WorkQueue::Impl::Stage(Transaction& transaction, std::string_view item,
                                         int32_t priority) {
   LARDER_RETURN_IF_ERROR(CheckSize(item));
-  if (!durable()) return 0;
+  // A row in another store would stand for nothing here, and nobody would ever delete it.
+  if (!durable() || !options_.store->Began(transaction)) return 0;
   const uint64_t generation = next_generation_.fetch_add(1, std::memory_order_relaxed);
   QueueRecord record;
   record.added_ms = Moment().wall_ms;
@@ -265,6 +267,7 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
       in_order = state_.Collect(
           kMaxWrites, now,
           [this] { return next_generation_.fetch_add(1, std::memory_order_relaxed); }, &writes);
+      writing_ = !writes.empty();
     }
     if (writes.empty()) break;
     dirty -= std::min(dirty, in_order);
@@ -275,7 +278,10 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
     const Nanos started = Now();
     Result<void> committed = Commit(writes, wanted);
     const Nanos ended = Now();
-    MutexLock lock(mutex_);
+    // The writer's thread may have found nothing to do while this was under way: where it failed,
+    // there is something again.
+    Change change(this);
+    writing_ = false;
     QueueCounters& counters = state_.counters();
     counters.flush_duration.Observe(ended - started);
     if (!committed) {
@@ -434,8 +440,7 @@ void WorkQueue::Impl::Run(const std::stop_token& stop) {
     if (stop.stop_requested() || Flush(Durability::kRelaxed)) {
       backoff = {};
     } else {
-      backoff =
-          std::clamp<std::chrono::nanoseconds>(backoff * 2, options_.flush_interval, kMaxBackoff);
+      backoff = internal::NextPause(backoff, options_.flush_interval, kMaxBackoff);
     }
   }
 }
@@ -461,8 +466,7 @@ void WorkQueue::Impl::RunLoader(const std::stop_token& stop) {
       backoff = {};
     } else if (MayPass(more.error())) {
       DelayLoading(more.error(), /*first=*/backoff.count() == 0);
-      backoff =
-          std::clamp<std::chrono::nanoseconds>(backoff * 2, options_.flush_interval, kMaxBackoff);
+      backoff = internal::NextPause(backoff, options_.flush_interval, kMaxBackoff);
       next_try = options_.clock->Now() + backoff;
     } else {
       spdlog::error("{}", more.error().ToString());

@@ -230,6 +230,10 @@ Transaction Store::Begin() const {
   return Transaction(std::make_unique<Transaction::Rep>(impl_->families()));
 }
 
+bool Store::Began(const Transaction& transaction) const {
+  return transaction.rep_->families == impl_->families();
+}
+
 Result<void> Store::Commit(Transaction transaction, Durability durability) {
   return impl_->Commit(*transaction.rep_, durability);
 }

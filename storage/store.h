@@ -182,6 +182,8 @@ class Store {
 
   // Writing.
   Transaction Begin() const;
+  // Is it of this store's Begin()? Another one's commit does not write here.
+  bool Began(const Transaction& transaction) const;
   Result<void> Commit(Transaction transaction, Durability durability);
   // Begins to write what is in memory out as tables, so that the next start has less of the log to
   // read. Returns at once; a failure shows in Health().

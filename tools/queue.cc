@@ -116,19 +116,10 @@ Result<int> Show(const QueueArguments& arguments) {
   return damaged || (shown == 0 && !arguments.items.empty()) ? kBadResult : kOk;
 }
 
-Result<size_t> ChangeInStore(Store& store, const QueueArguments& arguments,
-                             DeadLetterChange change) {
-  LARDER_RETURN_IF_ERROR(CheckQueue(store, arguments.queue));
-  std::vector<std::string> items = arguments.items;
-  if (arguments.all) {
-    LARDER_ASSIGN_OR_RETURN(const auto letters, ListDeadLetters(store, arguments.queue));
-    for (const DeadLetter& letter : letters) items.push_back(letter.item);
-  }
-  const auto apply = change == DeadLetterChange::kRequeue ? &RequeueDeadLetter : &DropDeadLetter;
-  for (const std::string& item : items) {
-    LARDER_RETURN_IF_ERROR(apply(store, arguments.queue, item));
-  }
-  return items.size();
+Result<size_t> ChangeInStore(Store& store, const std::string& queue, DeadLetterChange change,
+                             const std::vector<std::string>& items) {
+  LARDER_RETURN_IF_ERROR(CheckQueue(store, queue));
+  return larder::ChangeDeadLetters(store, queue, change, items);
 }
 
 Result<int> ChangeDeadLetters(const QueueArguments& arguments, const char* done,
@@ -140,12 +131,12 @@ Result<int> ChangeDeadLetters(const QueueArguments& arguments, const char* done,
   const auto store = OpenOwner(arguments.store, "changing a queue");
   const bool live = !store && store.error().code == ErrorCode::kLocked;
   if (!store && !live) return tl::unexpected(store.error());
-  LARDER_ASSIGN_OR_RETURN(
-      const size_t changed,
-      live ? AskToChangeDeadLetters(arguments.store.path, arguments.queue, change,
-                                    arguments.all ? std::vector<std::string>() : arguments.items,
-                                    arguments.stop)
-           : ChangeInStore(**store, arguments, change));
+  // None: all.
+  const auto items = arguments.all ? std::vector<std::string>() : arguments.items;
+  LARDER_ASSIGN_OR_RETURN(const size_t changed,
+                          live ? AskToChangeDeadLetters(arguments.store.path, arguments.queue,
+                                                        change, items, arguments.stop)
+                               : ChangeInStore(**store, arguments.queue, change, items));
   Stdout().Print("{} {} of {}\n", done, Plural(changed, "dead letter"), arguments.queue);
   return kOk;
 }

@@ -184,6 +184,29 @@ TEST_F(ControllerTest, OwnedAndMappedObjectsQueueTheirKeys) {
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 3 && runs_.Of("default/b") == 2; }));
 }
 
+// Without a key nothing of Secrets outlives the process: that one is gone shows in no comparison.
+TEST_F(ControllerTest, AnOwnedSecretThatIsDeletedWhileTheProcessIsDownIsNoticed) {
+  CreatePod("a");
+  const ObjectPtr pod = *cluster().Get("pods", "default", "a");
+  Json owned;
+  owned["metadata"]["name"] = "of-a";
+  owned["metadata"]["namespace"] = "default";
+  ASSERT_TRUE(SetControllerReference(owned, *pod));
+  ASSERT_TRUE(cluster().Create("secrets", owned.dump()));
+  const auto run = [&] {
+    return Run([&](Manager& target) {
+      return ControllerBuilder(target).For("pods").Owns("secrets").Complete(Counting());
+    });
+  };
+  auto manager = run();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") > 0; }));
+  manager.reset();
+  runs_.Clear();
+  ASSERT_TRUE(cluster().Delete("secrets", "default", "of-a"));
+  manager = run();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+}
+
 TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
   const auto to = [](const std::string& name) {
     return [name](const Object&) { return std::vector<ObjectKey>{{"default", name}}; };

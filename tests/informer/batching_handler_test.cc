@@ -249,6 +249,23 @@ ObjectPtr Pod(int version, const std::string& uid = "u") {
       uid, version));
 }
 
+TEST(BatchingHandlerAloneTest, TwoOfOneNameShareTheirMetrics) {
+  Sink sink;
+  prometheus::Registry registry;
+  const auto shown = [&registry] {
+    return prometheus::TextSerializer()
+               .Serialize(registry.Collect())
+               .find("larder_handler_duplicates_total{handler=\"audit\"}") != std::string::npos;
+  };
+  auto first = std::make_unique<BatchingHandler>(Config(10), sink.Function(), &registry);
+  auto second = std::make_unique<BatchingHandler>(Config(10), sink.Function(), &registry);
+  EXPECT_TRUE(shown());
+  second.reset();
+  EXPECT_TRUE(shown());
+  first.reset();
+  EXPECT_FALSE(shown());
+}
+
 TEST(BatchingHandlerAloneTest, NeverDropsADeleteNorTheWayBackNorAnotherObject) {
   Sink sink;
   BatchingHandler handler(Config(100), sink.Function());

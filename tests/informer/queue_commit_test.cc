@@ -20,12 +20,14 @@ class EnqueuerTest : public InformerTest {
     WorkQueueOptions options;
     options.name = "work";
     options.store = store_.get();
+    options.durability = durability_;
     auto queue = WorkQueue::Open(std::move(options));
     ASSERT_TRUE(queue) << queue.error().ToString();
     queue_ = *std::move(queue);
     EnqueuerOptions enqueuer;
     enqueuer.name = "work";
     enqueuer.revision = revision;
+    enqueuer.always_initial = always_initial_;
     const auto added = informer_->AddEnqueuer(
         queue_.get(), enqueuer, [](const ObjectChange& change, const Enqueue& enqueue) {
           enqueue(change.current()->key().ToString(), 0);
@@ -56,6 +58,8 @@ class EnqueuerTest : public InformerTest {
     return items;
   }
 
+  Durability durability_ = Durability::kRelaxed;
+  bool always_initial_ = false;
   std::unique_ptr<WorkQueue> queue_;
 };
 
@@ -110,6 +114,39 @@ TEST_F(EnqueuerTest, RaisedRevisionGetsEveryObjectOnce) {
   OpenWithQueue(2);
   Sync();
   EXPECT_EQ(Drain().size(), 0u);
+}
+
+TEST_F(EnqueuerTest, OneThatIsAlwaysGivenEverythingIsGivenTheDeletesThatWereKeptToo) {
+  always_initial_ = true;
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  CatchUp();
+  EXPECT_EQ(Drain().size(), 3u);
+  CloseQueue();
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 3u);
+  CloseQueue();
+  Open();
+  Sync();
+  DeletePod("b");
+  CatchUp();
+  AddQueue(1);
+  EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b", "x/c"}));
+}
+
+TEST_F(EnqueuerTest, EverythingAtOnceIsSyncedAtOnce) {
+  durability_ = Durability::kSync;
+  constexpr uint64_t kPods = 20;
+  for (uint64_t i = 0; i < kPods; ++i) CreatePod("p" + std::to_string(i));
+  Open();
+  Sync();
+  CatchUp();
+  AddQueue(1);
+  EXPECT_EQ(Stored().size(), kPods);
+  // The queue's own thread may have written some of them before.
+  EXPECT_LT(queue_->Counters().flushes, kPods / 2);
 }
 
 TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {

@@ -80,5 +80,22 @@ TEST_F(KeylessSecretsTest, AreServedFromMemoryAndListedAtEveryStart) {
   }
 }
 
+TEST_F(KeylessSecretsTest, WhatTheyCauseIsOnDisk) {
+  Start();
+  while (queue_->Len() == 0) std::this_thread::yield();
+  ASSERT_TRUE(queue_->Flush());
+  const auto items_in = [](const Store& store) {
+    size_t items = 0;
+    EXPECT_TRUE(store.ScanQueue("secrets", {}, [&items](const StoredQueueItem&) {
+      ++items;
+      return true;
+    }));
+    return items;
+  };
+  EXPECT_EQ(items_in(*store_), 1u);
+  EXPECT_EQ(items_in(**store_->KeeperOf(*LookupResource("secrets"))), 0u);
+  End();
+}
+
 }  // namespace
 }  // namespace larder

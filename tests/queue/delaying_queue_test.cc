@@ -240,6 +240,20 @@ TEST_F(DelayingQueueTest, ADeadLetterIsRequeuedWithNoFailures) {
   EXPECT_EQ(GetNow(), "foo");
 }
 
+TEST_F(DelayingQueueTest, ADeadLetterIsRequeuedWithItsPriority) {
+  WorkQueueOptions options;
+  options.max_retries = 0;
+  Open(std::move(options));
+  EXPECT_TRUE(queue_->AddWithPriority("foo", 7));
+  EXPECT_EQ(GetNow(), "foo");
+  EXPECT_TRUE(queue_->AddRateLimited("foo", "broken"));
+  queue_->Done("foo");
+  ASSERT_EQ(queue_->DeadLetters().size(), 1u);
+  EXPECT_EQ(queue_->DeadLetters()[0].priority, 7);
+  EXPECT_TRUE(queue_->Requeue("foo"));
+  EXPECT_EQ(queue_->GetWithPriority({}, kNoWait)->priority, 7);
+}
+
 TEST_F(DelayingQueueTest, ADeadLetterIsDropped) {
   WorkQueueOptions options;
   options.max_retries = 0;

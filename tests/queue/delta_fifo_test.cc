@@ -12,7 +12,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 ObjectPtr Pod(const std::string& name, int version, const std::string& uid = "") {
   const std::string json = R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
@@ -43,14 +42,6 @@ std::vector<std::string> Describe(const DeltaFifo::Batch& batch) {
   return lines;
 }
 
-DeltaFifo::KnownObjects Known(std::vector<ObjectPtr> objects) {
-  return [objects = std::move(objects)](const DeltaFifo::ObjectVisitor& visit) {
-    for (const ObjectPtr& object : objects) {
-      if (!visit(object)) return;
-    }
-  };
-}
-
 class DeltaFifoTest : public ::testing::Test {
  protected:
   void Put(DeltaType type, const ObjectPtr& object) {
@@ -62,6 +53,11 @@ class DeltaFifoTest : public ::testing::Test {
   }
   void Delete(const std::string& name, int version) {
     Put(DeltaType::kDeleted, Pod(name, version));
+  }
+  void List(const std::string& name, int version) {
+    Delta delta = Make(DeltaType::kReplaced, Pod(name, version));
+    delta.in_list = true;
+    EXPECT_TRUE(fifo_.Put(std::move(delta), {}));
   }
   // What the consumer sees.
   std::vector<std::string> Pop() {
@@ -101,7 +97,6 @@ TEST_F(DeltaFifoTest, UpdatesOfOneObjectMergeIntoTheNewest) {
   Update("foo", 10);
   Update("foo", 12);
   Update("foo", 15);
-  EXPECT_EQ(fifo_.Merged(), 2u);
   EXPECT_THAT(Pop(), ElementsAre("Updated foo 15"));
   EXPECT_THAT(Pop(), ElementsAre("nothing"));
 }
@@ -188,160 +183,22 @@ TEST_F(DeltaFifoTest, ABookmarkAloneIsABatch) {
   fifo_.Ack(*batch);
 }
 
-TEST_F(DeltaFifoTest, AListReplacesWhatWaits) {
+TEST_F(DeltaFifoTest, AListedObjectDoesNotMergeWithAChange) {
   Add("foo", 10);
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 15)}, nullptr, "15"));
+  List("foo", 15);
   EXPECT_THAT(Pop(), ElementsAre("Added foo 10", "Replaced foo 15"));
-  EXPECT_THAT(Pop(), ElementsAre("nothing"));
 }
 
 TEST_F(DeltaFifoTest, AListAfterADeleteBringsTheObjectBack) {
-  const auto old = Pod("foo", 1);
-  Put(DeltaType::kDeleted, old);
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 2)}, Known({old}), "2"));
+  Delete("foo", 1);
+  List("foo", 2);
   EXPECT_THAT(Pop(), ElementsAre("Deleted foo 1", "Replaced foo 2"));
 }
 
-TEST_F(DeltaFifoTest, AListDeletesWhatOnlyWaitsHere) {
-  Add("foo", 2);
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "5"));
-  EXPECT_THAT(Pop(), ElementsAre("Added foo 2", "Deleted foo ? 2"));
-
-  Add("foo", 2);
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 3)}, nullptr, "5"));
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "6"));
-  EXPECT_THAT(Pop(), ElementsAre("Added foo 2", "Replaced foo 3", "Deleted foo ? 3"));
-}
-
-TEST_F(DeltaFifoTest, AListDeletesOnce) {
-  Add("foo", 2);
-  Delete("foo", 3);
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "5"));
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "6"));
-  EXPECT_THAT(Pop(), ElementsAre("Added foo 2", "Deleted foo 3"));
-
-  Add("foo", 2);
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "5"));
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "6"));
-  EXPECT_THAT(Pop(), ElementsAre("Added foo 2", "Deleted foo ? 2"));
-
-  Add("foo", 2);
-  Delete("foo", 3);
-  Add("foo", 4);
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "5"));
-  EXPECT_THAT(Pop(), ElementsAre("Added foo 2", "Deleted foo 3", "Added foo 4", "Deleted foo ? 4"));
-}
-
-TEST_F(DeltaFifoTest, AListDeletesWhatIsKnownAndNotInIt) {
-  const auto known = Known({Pod("foo", 5), Pod("bar", 6), Pod("baz", 7)});
-  Delete("baz", 10);
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 5)}, known, "20"));
-  EXPECT_THAT(Pop(), ElementsAre("Deleted baz 10", "Replaced foo 5", "Deleted bar ? 6"));
-
-  // What waits is newer than what is known.
-  Add("baz", 10);
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 5)}, known, "20"));
-  EXPECT_THAT(Pop(), UnorderedElementsAre("Added baz 10", "Replaced foo 5", "Deleted baz ? 10",
-                                          "Deleted bar ? 6"));
-
-  Delete("bar", 6);
-  Put(DeltaType::kAdded, Pod("bar", 100, "another"));
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 5)}, known, "20"));
-  EXPECT_THAT(Pop(), UnorderedElementsAre("Deleted bar 6", "Added bar 100", "Replaced foo 5",
-                                          "Deleted bar ? 100", "Deleted baz ? 7"));
-}
-
-TEST_F(DeltaFifoTest, AListedObjectIsMarkedReplacedAndInList) {
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 5)}, nullptr, "9"));
-  auto batch = fifo_.Pop();
-  ASSERT_EQ(batch->deltas.size(), 1u);
-  EXPECT_EQ(batch->deltas[0].type, DeltaType::kReplaced);
-  EXPECT_TRUE(batch->deltas[0].in_list);
-  EXPECT_TRUE(batch->list_end);
-  EXPECT_EQ(batch->resource_version, "9");
-  fifo_.Ack(*batch);
-}
-
-TEST_F(DeltaFifoTest, ResyncSendsEveryKnownObject) {
-  EXPECT_EQ(fifo_.Resync(Known({Pod("foo", 5), Pod("bar", 6)})), 2u);
-  EXPECT_THAT(Pop(), ElementsAre("Sync foo 5", "Sync bar 6"));
-}
-
-TEST_F(DeltaFifoTest, ResyncLeavesOutWhatWaits) {
-  Delete("foo", 10);
-  Update("bar", 11);
-  EXPECT_EQ(fifo_.Resync(Known({Pod("foo", 5), Pod("bar", 6)})), 0u);
-  EXPECT_THAT(Pop(), ElementsAre("Deleted foo 10", "Updated bar 11"));
-}
-
-TEST_F(DeltaFifoTest, ResyncLeavesOutWhatIsBeingCommitted) {
-  Update("foo", 10);
-  auto batch = fifo_.Pop();
-  EXPECT_EQ(fifo_.Resync(Known({Pod("foo", 5)})), 0u);
-  fifo_.Ack(*batch);
-  EXPECT_THAT(Pop(), ElementsAre("nothing"));
-}
-
-TEST_F(DeltaFifoTest, AChangeTakesThePlaceOfAResync) {
-  EXPECT_EQ(fifo_.Resync(Known({Pod("foo", 5)})), 1u);
-  Update("foo", 6);
-  EXPECT_THAT(Pop(), ElementsAre("Updated foo 6"));
-}
-
-TEST_F(DeltaFifoTest, AddIfNotPresentGivesWayToWhatWaits) {
-  Update("foo", 10);
-  EXPECT_EQ(fifo_.AddIfNotPresent(Make(DeltaType::kUpdated, Pod("foo", 9))), false);
-  EXPECT_EQ(fifo_.AddIfNotPresent(Make(DeltaType::kUpdated, Pod("bar", 9))), true);
-  EXPECT_THAT(Pop(), ElementsAre("Updated foo 10", "Updated bar 9"));
-}
-
-TEST_F(DeltaFifoTest, HasSyncedWhenTheFirstListIsCommitted) {
-  EXPECT_FALSE(fifo_.HasSynced());
-  Add("a", 1);
-  EXPECT_THAT(Pop(), ElementsAre("Added a 1"));
-  EXPECT_FALSE(fifo_.HasSynced());
-  EXPECT_TRUE(fifo_.Replace({Pod("a", 1), Pod("b", 2)}, nullptr, "5"));
-  EXPECT_FALSE(fifo_.HasSynced());
-  auto batch = fifo_.Pop();
-  EXPECT_FALSE(fifo_.HasSynced());
-  fifo_.Ack(*batch);
-  EXPECT_TRUE(fifo_.HasSynced());
-}
-
-TEST_F(DeltaFifoTest, AnEmptyListSyncs) {
-  EXPECT_TRUE(fifo_.Replace({}, nullptr, "5"));
-  EXPECT_FALSE(fifo_.HasSynced());
-  EXPECT_THAT(Pop(), IsEmpty());
-  EXPECT_TRUE(fifo_.HasSynced());
-}
-
-TEST_F(DeltaFifoTest, HasSyncedWaitsForTheDeletesOfTheList) {
-  EXPECT_TRUE(fifo_.Replace({Pod("foo", 5)}, Known({Pod("foo", 5), Pod("bar", 6)}), "9"));
-  auto batch = fifo_.Pop();
-  EXPECT_THAT(Describe(*batch), ElementsAre("Replaced foo 5", "Deleted bar ? 6"));
-  fifo_.Requeue(std::move(*batch));
-  EXPECT_FALSE(fifo_.HasSynced());
-  EXPECT_THAT(Pop(), ElementsAre("Replaced foo 5", "Deleted bar ? 6"));
-  EXPECT_TRUE(fifo_.HasSynced());
-}
-
 TEST_F(DeltaFifoTest, AKeyThatIsListedTwiceComesOnce) {
-  EXPECT_TRUE(fifo_.Replace({Pod("a", 1), Pod("a", 2)}, nullptr, "5"));
+  List("a", 1);
+  List("a", 2);
   EXPECT_THAT(Pop(), ElementsAre("Replaced a 2"));
-}
-
-TEST_F(DeltaFifoTest, ARequeuedBatchComesBeforeWhatCameLater) {
-  Update("foo", 10);
-  auto batch = fifo_.Pop();
-  Update("foo", 11);
-  Update("bar", 12);
-  fifo_.Requeue(std::move(*batch));
-  EXPECT_EQ(fifo_.Len(), 3u);
-  batch = fifo_.Pop();
-  EXPECT_EQ(batch->resource_version, "10");
-  EXPECT_THAT(Describe(*batch), ElementsAre("Updated foo 10"));
-  fifo_.Ack(*batch);
-  EXPECT_THAT(Pop(), ElementsAre("Updated foo 11", "Updated bar 12"));
 }
 
 TEST_F(DeltaFifoTest, AFailedBatchStopsTheProducerUntilReset) {

@@ -4,7 +4,6 @@
 
 #include <thread>
 
-#include "queue/dead_letter.h"
 #include "queue/work_queue.h"
 #include "tests/queue/queue_harness.h"
 
@@ -250,26 +249,6 @@ TEST_F(DurableQueueTest, ADroppedDeadLetterIsGone) {
   EXPECT_TRUE(queue_->Drop("foo"));
   EXPECT_TRUE(queue_->Flush());
   EXPECT_TRUE(Stored(*store_).empty());
-}
-
-TEST_F(DurableQueueTest, DeadLettersOfAClosedQueueAreListedRequeuedAndDropped) {
-  max_retries_ = 0;
-  CloseAndOpen();
-  for (const char* item : {"a", "b", "c"}) EXPECT_TRUE(queue_->AddRateLimited(item, "why"));
-  EXPECT_TRUE(queue_->Add("live"));
-  queue_.reset();
-  auto letters = ListDeadLetters(*store_, "test");
-  ASSERT_TRUE(letters);
-  ASSERT_EQ(letters->size(), 3u);
-  EXPECT_EQ((*letters)[1].item, "b");
-  EXPECT_EQ((*letters)[1].last_error, "why");
-  EXPECT_TRUE(RequeueDeadLetter(*store_, "test", "b"));
-  EXPECT_TRUE(DropDeadLetter(*store_, "test", "c"));
-  EXPECT_EQ(RequeueDeadLetter(*store_, "test", "live").error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(DropDeadLetter(*store_, "test", "c").error().code, ErrorCode::kNotFound);
-  Open();
-  EXPECT_THAT(GetAll(), ::testing::UnorderedElementsAre("b", "live"));
-  EXPECT_EQ(queue_->DeadLetters().size(), 1u);
 }
 
 TEST_F(DurableQueueTest, ItemsAddedAfterShutDownAreForTheNextStart) {

@@ -180,6 +180,34 @@ TEST_F(EventBatcherTest, CloseReturnsWhatCouldNotBeDelivered) {
   EXPECT_THAT(batcher.Close(), IsEmpty());
 }
 
+TEST_F(EventBatcherTest, FlushAfterCloseSaysWhatWasGivenBack) {
+  recorder_.failures = 1000;
+  EventBatcher<int> batcher(Options(), recorder_.Handler());
+  EXPECT_TRUE(batcher.Add(1));
+  EXPECT_THAT(batcher.Close(), ElementsAre(1));
+  const Result<void> flushed = batcher.Flush();
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().code, ErrorCode::kCancelled);
+}
+
+// What a Flush has with the handler is not given back: it is taken, or not, before.
+TEST_F(EventBatcherTest, CloseWaitsForTheBatchOfAFlush) {
+  std::atomic<bool> handling = false;
+  std::atomic<bool> closed = false;
+  EventBatcherOptions options = Options();
+  options.attempts_at_close = 0;
+  EventBatcher<int> batcher(options, [&](const std::vector<int>&) -> Result<void> {
+    handling = true;
+    for (int i = 0; i < 100 && !closed; ++i) std::this_thread::sleep_for(1ms);
+    return {};
+  });
+  EXPECT_TRUE(batcher.Add(1));
+  std::jthread flusher([&] { EXPECT_TRUE(batcher.Flush()); });
+  while (!handling) std::this_thread::yield();
+  EXPECT_THAT(batcher.Close(), IsEmpty());
+  closed = true;
+}
+
 // Anyone may look at it meanwhile: what could not be delivered leaves under the lock, too.
 TEST_F(EventBatcherTest, SizeIsReadWhileItCloses) {
   constexpr size_t kEvents = 5000;  // so many that others get to look while they leave

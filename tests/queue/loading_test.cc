@@ -107,6 +107,23 @@ TEST_F(LoadingQueueTest, ADamagedRecordThatIsDoneIsGone) {
   EXPECT_TRUE(queue_->WaitUntilLoaded()) << "nothing is damaged any more";
 }
 
+TEST_F(LoadingQueueTest, ADamagedRecordKeepsNoDeadLetterFromBeingChanged) {
+  Transaction transaction = store_->Begin();
+  QueueRecord dead;
+  dead.dead = true;
+  for (const char* item : {"a", "b"}) transaction.PutQueueItem("test", item, 1, dead);
+  ASSERT_TRUE(store_->Commit(std::move(transaction), Durability::kSync));
+  store_.reset();
+  testing::PutDamagedQueueRecord(dir_.path(), "test", "c", 9);
+  OpenStore();
+  Open();
+  EXPECT_FALSE(queue_->WaitUntilLoaded());
+  EXPECT_TRUE(queue_->Requeue("a"));
+  EXPECT_TRUE(queue_->Drop("b"));
+  EXPECT_TRUE(queue_->DeadLetters().empty());
+  EXPECT_THAT(GetAll(), ::testing::UnorderedElementsAre("a", "c"));
+}
+
 TEST_F(LoadingQueueTest, OfSeveralDamagedRecordsTheFirstIsNamedAndTheOthersAreCounted) {
   Put({"a"});
   store_.reset();

@@ -119,6 +119,34 @@ TEST_F(QueueMetricsTest, AreGoneWhenTheQueueIs) {
   EXPECT_EQ(Scrape("workqueue_depth{name=\"test\"} "), "none");
 }
 
+TEST_F(QueueMetricsTest, StayWhenAnotherQueueOfThatNameIsRefused) {
+  TempStore store(&clock_);
+  Open(store.get());
+  WorkQueueOptions options = ManualOptions(store.get(), &clock_);
+  options.metrics = &registry_;
+  EXPECT_FALSE(WorkQueue::Open(std::move(options)));
+  EXPECT_TRUE(queue_->Add("foo"));
+  EXPECT_EQ(Sample("workqueue_depth"), "1");
+  EXPECT_EQ(Sample("workqueue_adds_total"), "1");
+  EXPECT_EQ(Sample("workqueue_queue_duration_seconds_count"), "0");
+  queue_.reset();
+  EXPECT_EQ(Scrape("workqueue_depth{name=\"test\"} "), "none");
+}
+
+TEST_F(QueueMetricsTest, OfQueuesOfOneNameAddUp) {
+  Open(nullptr);
+  EXPECT_TRUE(queue_->Add("foo"));
+  EXPECT_EQ(Sample("workqueue_adds_total"), "1");
+  const std::unique_ptr<WorkQueue> first = std::move(queue_);
+  Open(nullptr);
+  EXPECT_TRUE(queue_->Add("bar"));
+  EXPECT_EQ(Sample("workqueue_adds_total"), "2");
+  queue_.reset();
+  EXPECT_TRUE(first->Add("baz"));
+  first->PublishMetrics();
+  EXPECT_EQ(Scrape("workqueue_adds_total{name=\"test\"} "), "3");
+}
+
 TEST_F(QueueMetricsTest, ArePublishedByTheQueueItself) {
   WorkQueueOptions options;
   options.name = "test";

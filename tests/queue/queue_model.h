@@ -178,6 +178,16 @@ class QueueModel {
     for (const auto& [name, priority] : staged) CommitStaged(name, priority);
   }
 
+  // Nothing was written. What was to be replaced is still there, and will be deleted by the flush
+  // that succeeds.
+  void FailFlush() {
+    for (auto& [name, item] : items) {
+      if (!item.changed || !item.stored || !(item.pending || item.dead)) continue;
+      item.leftovers.push_back(*item.stored);
+      item.stored.reset();
+    }
+  }
+
   // What is on disk is all there is.
   void Crash() {
     std::map<std::string, Item> survivors;

@@ -10,9 +10,13 @@
 #include <cstdlib>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "queue/work_queue.h"
+#include "storage/testing.h"
 #include "tests/queue/queue_harness.h"
+#include "tests/storage/failing_disk.h"
+#include "tests/storage/support.h"
 
 namespace larder {
 namespace {
@@ -31,8 +35,16 @@ class FixedRateLimiter final : public RateLimiter {
 
 class Simulation {
  public:
-  Simulation(Store* store, FakeClock* clock, uint32_t seed)
-      : store_(store), clock_(clock), random_(seed), name_("model-" + std::to_string(seed)) {
+  // `foreign` is a store in which some of the causes are committed; `disk`, of the queue's own
+  // store, fails now and then, or is null.
+  Simulation(Store* store, Store* foreign, testing::FailingDisk* disk, FakeClock* clock,
+             uint32_t seed)
+      : store_(store),
+        foreign_(foreign),
+        disk_(disk),
+        clock_(clock),
+        random_(seed),
+        name_("model-" + std::to_string(seed)) {
     model_.SetTime(Now());
     Open();
   }
@@ -117,7 +129,7 @@ class Simulation {
     model_.Add(item, 0, 0);
     const bool flushed = queue_->Counters().flushes > flushes;
     // An item that is there and synced writes nothing; the rest then stays unwritten, too.
-    if (flushed || nothing_new) model_.Flush(staged_names_);
+    if (flushed || nothing_new) model_.Flush(StagedHere());
   }
 
   void AddAfter() {
@@ -164,28 +176,41 @@ class Simulation {
   void Stage() {
     const std::string item = RandomItem();
     const int32_t priority = RandomPriority();
-    Transaction transaction = store_->Begin();
+    const bool foreign = Random(4) == 0;
+    Store* const store = foreign ? foreign_ : store_;
+    Transaction transaction = store->Begin();
     WorkQueue::Staged staged = queue_->Stage(transaction, item, priority);
     if (Random(4) == 0) {
       Say() << "Stage " << item << ", not committed";
       return;
     }
-    Say() << "Stage " << item << " @" << priority;
-    ASSERT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
-    model_.CommitStaged(item, priority);
-    staged_.push_back(std::move(staged));
-    staged_names_.emplace_back(item, priority);
+    Say() << "Stage " << item << " @" << priority << (foreign ? ", in another store" : "");
+    ASSERT_TRUE(store->Commit(std::move(transaction), Durability::kRelaxed));
+    if (!foreign) model_.CommitStaged(item, priority);
+    staged_.push_back({std::move(staged), item, priority, foreign});
     if (Random(2) == 0) CommittedOldest();
   }
 
   void CommittedOldest() {
     if (staged_.empty()) return;
-    const auto [item, priority] = staged_names_.front();
-    Say() << "Committed " << item;
-    queue_->Committed(std::move(staged_.front()));
+    Cause cause = std::move(staged_.front());
     staged_.erase(staged_.begin());
-    staged_names_.erase(staged_names_.begin());
-    model_.Committed(item, priority);
+    Say() << "Committed " << cause.item;
+    queue_->Committed(std::move(cause.staged));
+    if (cause.foreign) {
+      model_.Add(cause.item, 0, cause.priority);
+    } else {
+      model_.Committed(cause.item, cause.priority);
+    }
+  }
+
+  // What is on disk and not known to the queue yet.
+  std::vector<std::pair<std::string, int32_t>> StagedHere() const {
+    std::vector<std::pair<std::string, int32_t>> here;
+    for (const Cause& cause : staged_) {
+      if (!cause.foreign) here.emplace_back(cause.item, cause.priority);
+    }
+    return here;
   }
 
   void Advance() {
@@ -196,10 +221,29 @@ class Simulation {
   }
 
   void Flush() {
+    if (disk_ != nullptr && Random(2) == 0 && queue_->Status().unwritten > 0) return FailFlush();
     Say() << "Flush";
     ASSERT_TRUE(queue_->Flush());
-    model_.Flush(staged_names_);
+    model_.Flush(StagedHere());
     CompareDisk();
+  }
+
+  void FailFlush() {
+    Say() << "Flush, which fails";
+    disk_->FailLogWritesWith(name_);
+    ASSERT_FALSE(queue_->Flush());
+    disk_->FailLogWritesWith("");
+    ASSERT_TRUE(queue_->Status().error);
+    model_.FailFlush();
+    CompareDisk();
+    // The store takes its time before it opens its database again.
+    while (!CommitNote()) std::this_thread::sleep_for(1ms);
+  }
+
+  bool CommitNote() {
+    Transaction transaction = store_->Begin();
+    transaction.PutNote("healed", "");
+    return store_->Commit(std::move(transaction), Durability::kRelaxed).has_value();
   }
 
   void Crash() {
@@ -209,10 +253,9 @@ class Simulation {
       WorkQueueTestPeer::Kill(std::move(queue_));
     } else {
       queue_.reset();
-      model_.Flush(staged_names_);
+      model_.Flush(StagedHere());
     }
     staged_.clear();
-    staged_names_.clear();
     in_process_.clear();
     const int down = Random(80);
     clock_->Advance(std::chrono::milliseconds(down));
@@ -226,7 +269,7 @@ class Simulation {
     const bool dead = model_.items.count(item) != 0 && model_.items[item].dead;
     Say() << "Requeue " << item << (dead ? "" : ", not dead");
     ASSERT_EQ(queue_->Requeue(item).has_value(), dead);
-    if (dead) model_.Add(item, 0, 0);
+    if (dead) model_.Add(item, 0, QueueModel::Priority(model_.items[item]));
   }
 
   void Forget() {
@@ -294,17 +337,30 @@ class Simulation {
       ADD_FAILURE() << stored.item << " is left on disk";
       return true;
     }));
+    ASSERT_TRUE(foreign_->ScanQueue(name_, {}, [](const StoredQueueItem& stored) {
+      ADD_FAILURE() << stored.item << " is in another store";
+      return true;
+    }));
   }
 
+  // Items of an event's commit that the queue has not been told of.
+  struct Cause {
+    WorkQueue::Staged staged;
+    std::string item;
+    int32_t priority = 0;
+    bool foreign = false;
+  };
+
   Store* const store_;
+  Store* const foreign_;
+  testing::FailingDisk* const disk_;
   FakeClock* const clock_;
   std::mt19937 random_;
   const std::string name_;
   QueueModel model_{kMaxRetries};
   std::unique_ptr<WorkQueue> queue_;
   std::vector<std::string> in_process_;
-  std::vector<WorkQueue::Staged> staged_;
-  std::vector<std::pair<std::string, int32_t>> staged_names_;  // as staged_
+  std::vector<Cause> staged_;
   std::ostringstream trace_;
 };
 
@@ -313,20 +369,37 @@ uint32_t FromEnvironment(const char* name, uint32_t otherwise) {
   return text == nullptr ? otherwise : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-TEST(QueueModelTest, EveryRunIsTheModels) {
+void RunSeeds(Store* store, testing::FailingDisk* disk, uint32_t otherwise) {
   const bool chosen = std::getenv("LARDER_SEED") != nullptr;
   const uint32_t first = FromEnvironment("LARDER_SEED", std::random_device()());
-  const uint32_t count = FromEnvironment("LARDER_SEEDS", chosen ? 1 : 3000);
+  const uint32_t count = FromEnvironment("LARDER_SEEDS", chosen ? 1 : otherwise);
   std::cout << "LARDER_SEED=" << first << " LARDER_SEEDS=" << count << "\n";
-  TempStore store;
+  TempStore foreign;
   for (uint32_t i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     FakeClock clock;
-    Simulation simulation(store.get(), &clock, first + i);
+    Simulation simulation(store, foreign.get(), disk, &clock, first + i);
     simulation.Run(120);
     if (::testing::Test::HasFailure()) {
       std::cout << "LARDER_SEED=" << first + i << simulation.Trace() << "\n";
     }
   }
+}
+
+TEST(QueueModelTest, EveryRunIsTheModels) {
+  TempStore store;
+  RunSeeds(store.get(), nullptr, 3000);
+}
+
+// Fewer: the store opens its database anew after each write that failed.
+TEST(QueueModelTest, EveryRunIsTheModelsOnADiskThatFails) {
+  testing::TempDir dir;
+  testing::FailingDisk disk;
+  StoreOptions options;
+  options.path = dir.path();
+  options.sync_interval = 1h;  // the failures are the queue's alone
+  const auto store = OpenStoreOnEnv(options, disk.env());
+  ASSERT_TRUE(store) << store.error().ToString();
+  RunSeeds(store->get(), &disk, 30);
 }
 
 }  // namespace
