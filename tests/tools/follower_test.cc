@@ -196,6 +196,19 @@ TEST_F(WatchHubTest, TheWindowIsBoundedInBytes) {
   EXPECT_EQ(Next({nodes_->id()}, early, 1), std::vector<std::string>{"n1"});
 }
 
+TEST_F(WatchHubTest, ALateChangeThatLeavesTheWindowBringsNoOlderOneBack) {
+  Start({.max_changes = 1});
+  WatchHub::Place place;
+  const std::pair<const char*, const char*> rows[] = {{"a", "30"}, {"b", "25"}, {"c", "31"}};
+  for (const auto& [name, version] : rows) {
+    pods_->Commit({{std::string("a/") + name, version}},
+                  version == rows[1].second ? "30" : version);
+    ASSERT_EQ(Next({pods_->id()}, place, 1), std::vector<std::string>{name});
+  }
+  EXPECT_FALSE(hub_->Find({pods_->id()}, "26"));
+  EXPECT_TRUE(hub_->Find({pods_->id()}, "30"));
+}
+
 TEST_F(WatchHubTest, AListEndsItsWatchesAndNoOthers) {
   Start();
   WatchHub::Place place, other;

@@ -191,6 +191,41 @@ TEST_F(ServeWatchTest, ListsAndGetsAreNotOlderThanTheyMayBe) {
   }
 }
 
+TEST_F(ServeWatchTest, APageHasNoMoreBytesThanFitWhateverItsLimit) {
+  FillPods();
+  constexpr size_t kBig = 12;
+  for (size_t i = 0; i < kBig; ++i) {
+    const std::string version = std::to_string(20 + i);
+    pods_->Commit({{"big/" + version, version, 1'000'000}}, version);
+  }
+  ServedStore served(Path());
+  size_t pages = 0, objects = 0;
+  std::string token;
+  do {
+    const auto answer = served.Ask("/api/v1/namespaces/big/pods?limit=1000000&continue=" + token);
+    ASSERT_TRUE(answer);
+    EXPECT_LT(answer->body.size(), 9'000'000u);
+    const Json page = Json::parse(answer->body, nullptr, false);
+    ++pages;
+    objects += page["items"].size();
+    token = page["metadata"].value("continue", "");
+  } while (!token.empty());
+  EXPECT_GT(pages, 1u);
+  EXPECT_EQ(objects, kBig);
+  EXPECT_EQ(served.Get("/api/v1/namespaces/big/pods")["items"].size(), kBig);
+}
+
+TEST_F(ServeWatchTest, AWatchThatIsToLastForAgesLastsForAWhile) {
+  FillPods();
+  ServedStore served(Path());
+  const auto events = served.Watch(
+      "/api/v1/pods?watch=1&resourceVersion=10&timeoutSeconds=999999999999999999", 1, [&] {
+        pods_->Commit({{"a/new", "20"}}, "20");
+      });
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["type"], "ADDED") << events[0];
+}
+
 TEST_F(ServeWatchTest, GetSaysThatAListCameBetweenAndWhatDiffers) {
   FillPods();
   RunOptions options;

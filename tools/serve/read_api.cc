@@ -19,8 +19,9 @@ using apiserver::ApiResult;
 using apiserver::ApiStatus;
 using apiserver::Parameter;
 
-// How many objects of a list are read at a time.
+// How many objects of a list are read at a time, and how much of them, whatever a client asks for.
 constexpr size_t kPage = 500;
+constexpr size_t kPageBytes = size_t{8} << 20;
 // A book older than this is read again: new collections show by then.
 constexpr std::chrono::seconds kBookAge{2};
 
@@ -138,6 +139,7 @@ ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
         fmt::format("{}: \"{}\" is not a number from 0 on", number, text)));
   }
   query.limit = std::strtoull(Parameter(request.params, "limit").c_str(), nullptr, 10);
+  query.max_bytes = kPageBytes;
   const std::string token = Parameter(request.params, "continue");
   if (!token.empty()) {
     const auto decoded = apiserver::Base64UrlDecode(token);

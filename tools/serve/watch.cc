@@ -79,8 +79,8 @@ class StoreWatch {
         bookmarks_(FlagParameter(request.params, "allowWatchBookmarks")),
         initial_events_(FlagParameter(request.params, "sendInitialEvents")) {
     const std::string timeout = Parameter(request.params, "timeoutSeconds");
-    const long seconds = timeout.empty() ? 0 : std::strtol(timeout.c_str(), nullptr, 10);
-    deadline_ = SteadyClock::now() + (seconds > 0 ? std::chrono::seconds(seconds) : kLongest);
+    const std::chrono::seconds wanted(std::strtol(timeout.c_str(), nullptr, 10));
+    deadline_ = SteadyClock::now() + (wanted.count() > 0 ? std::min(wanted, kLongest) : kLongest);
   }
 
   // Before anything is sent: what can be refused with a status of its own.
