@@ -5,7 +5,7 @@
 namespace larder {
 
 ServedStore::ServedStore(const std::string& path)
-    : server_({"serve", "--store", path}), client_(server_.line()) {
+    : server_({"serve", "--store", path, "--no-token"}), client_(server_.line()) {
   client_.set_read_timeout(20);
 }
 

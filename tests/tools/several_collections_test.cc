@@ -171,7 +171,7 @@ class ServeSeveralTest : public SeveralCollectionsTest {
  protected:
   void Serve() {
     server_ = std::make_unique<Background>(
-        std::vector<std::string>{"serve", "--store", Path()});
+        std::vector<std::string>{"serve", "--store", Path(), "--no-token"});
     client_ = std::make_unique<httplib::Client>(server_->line());
     client_->set_read_timeout(20);
   }
