@@ -59,7 +59,7 @@ class Catalog {
 // Everything that the query selects, in key order.
 Result<void> ForEachObject(Store& store, const StoredResource& resource, const Query& query,
                            const Store::ObjectVisitor& visit);
-// The same by pages.
+// The same by pages, which end at the query's limit or at its max_bytes.
 Result<QueryPage> ListObjects(Store& store, const StoredResource& resource, const Query& query);
 // kNotFound, as kubectl says it.
 Result<ObjectPtr> GetObject(const Store& store, const StoredResource& resource,

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <span>
+
+#include "schema/key_order.h"
 
 namespace larder::tools {
 namespace {
@@ -11,11 +15,6 @@ struct Head {
   ObjectHead head;
 };
 
-// As the store orders keys.
-bool ComesBefore(const ObjectKey& a, const ObjectKey& b) {
-  return a.ns == b.ns ? a.name < b.name : a.ns + "/" < b.ns + "/";
-}
-
 Result<std::map<CollectionId, CollectionInfo>> CollectionsOf(const Store& store) {
   std::map<CollectionId, CollectionInfo> out;
   LARDER_ASSIGN_OR_RETURN(auto collections, store.Collections());
@@ -23,18 +22,45 @@ Result<std::map<CollectionId, CollectionInfo>> CollectionsOf(const Store& store)
   return out;
 }
 
-Result<std::vector<FollowedChange>> ChangesOf(const Store& before, const Store& now,
-                                              const CollectionInfo& info) {
-  LARDER_ASSIGN_OR_RETURN(const auto keys, CompareHeads(before, info.id, now, info.id));
+bool SameCursor(const Cursor& a, const Cursor& b) {
+  return a.resource_version == b.resource_version && a.state == b.state && a.epoch == b.epoch &&
+         a.updated_ms == b.updated_ms;
+}
+
+// Is everything between them a watch's work?
+bool Continues(const Cursor& before, const Cursor& now) {
+  return before.state == SyncState::kSynced && now.state == SyncState::kSynced &&
+         before.epoch == now.epoch;
+}
+
+bool IsToldBefore(const FollowedChange& a, const FollowedChange& b) {
+  const int order = CompareResourceVersions(a.version, b.version).value_or(0);
+  return order != 0 ? order < 0 : !a.now && b.now;
+}
+
+// Two states of a store, and how many changes between them may be held.
+struct Span {
+  const Store& before;
+  const Store& now;
+  const StoreFollower::Limits& limits;
+};
+
+// Takes the changes of keys from the front, as many as may be held.
+Result<std::vector<FollowedChange>> TakeChanges(const Span& span, const CollectionInfo& info,
+                                                std::span<const KeyDifference>& keys) {
   std::vector<FollowedChange> out;
-  for (const KeyDifference& difference : keys) {
+  for (size_t bytes = 0;
+       !keys.empty() && out.size() < span.limits.changes && bytes < span.limits.bytes;
+       keys = keys.subspan(1)) {
+    const KeyDifference& difference = keys.front();
     FollowedChange change;
     if (difference.before) {
-      LARDER_ASSIGN_OR_RETURN(change.before, before.Get(info.id, difference.key));
+      LARDER_ASSIGN_OR_RETURN(change.before, span.before.Get(info.id, difference.key));
     }
     if (difference.now) {
-      LARDER_ASSIGN_OR_RETURN(change.now, now.Get(info.id, difference.key));
+      LARDER_ASSIGN_OR_RETURN(change.now, span.now.Get(info.id, difference.key));
     }
+    bytes += change.ByteSize();
     change.version =
         change.now ? std::string(change.now->resource_version()) : info.cursor.resource_version;
     const bool recreated = change.before && change.now && change.before->uid() != change.now->uid();
@@ -45,9 +71,37 @@ Result<std::vector<FollowedChange>> ChangesOf(const Store& before, const Store& 
     }
     out.push_back(std::move(change));
   }
-  std::stable_sort(out.begin(), out.end(), [](const FollowedChange& a, const FollowedChange& b) {
-    return CompareResourceVersions(a.version, b.version).value_or(0) < 0;
-  });
+  std::stable_sort(out.begin(), out.end(), IsToldBefore);
+  return out;
+}
+
+// A turn of a collection, and what of it is still to be read.
+struct Report {
+  FollowedTurn turn;
+  std::vector<KeyDifference> keys{};
+};
+
+// Nothing: it did not move.
+Result<std::optional<Report>> ReportOf(const Span& span, const CollectionInfo* before,
+                                       const CollectionInfo& now) {
+  const bool moved = !before || !SameCursor(before->cursor, now.cursor);
+  Report out{{now, !before || !Continues(before->cursor, now.cursor)}};
+  // Only a list goes on under a cursor that stands still.
+  if (!moved && !(out.turn.broken && span.limits.compare_breaks)) return std::optional<Report>();
+  if (out.turn.broken && !span.limits.compare_breaks) return out;
+  LARDER_ASSIGN_OR_RETURN(out.keys, CompareHeads(span.before, now.id, span.now, now.id));
+  if (out.turn.broken) return moved || !out.keys.empty() ? std::optional(out) : std::nullopt;
+  std::span<const KeyDifference> rest(out.keys);
+  if (rest.size() <= span.limits.changes) {
+    LARDER_ASSIGN_OR_RETURN(out.turn.changes, TakeChanges(span, now, rest));
+    if (rest.empty()) {
+      out.keys.clear();
+      return out;
+    }
+    out.turn.changes.clear();
+  }
+  out.turn.broken = true;
+  if (!span.limits.compare_breaks) out.keys.clear();
   return out;
 }
 
@@ -90,7 +144,11 @@ Result<std::unique_ptr<StoreFollower>> StoreFollower::Open(const StoreArguments&
   return follower;
 }
 
-Result<bool> StoreFollower::Advance(const Sink& sink) {
+size_t FollowedChange::ByteSize() const {
+  return (before ? before->ByteSize() : 0) + (now ? now->ByteSize() : 0);
+}
+
+Result<bool> StoreFollower::Advance(const Limits& limits, const Sink& sink) {
   size_t current = 0;
   {
     ReaderLock turn(turn_mutex_);
@@ -105,23 +163,28 @@ Result<bool> StoreFollower::Advance(const Sink& sink) {
   }
   LARDER_ASSIGN_OR_RETURN(const auto before, CollectionsOf(*old_side.store));
   LARDER_ASSIGN_OR_RETURN(const auto now, CollectionsOf(*new_side.store));
-  std::vector<std::pair<CollectionInfo, std::vector<FollowedChange>>> reports;
+  const Span span{*old_side.store, *new_side.store, limits};
+  std::vector<Report> reports;
   for (const auto& [id, info] : now) {
     const auto known = before.find(id);
-    const bool same = known != before.end() &&
-                      known->second.cursor.resource_version == info.cursor.resource_version &&
-                      known->second.cursor.state == info.cursor.state &&
-                      known->second.cursor.updated_ms == info.cursor.updated_ms;
-    if (same) continue;
-    LARDER_ASSIGN_OR_RETURN(auto changes, ChangesOf(*old_side.store, *new_side.store, info));
-    reports.emplace_back(info, std::move(changes));
+    LARDER_ASSIGN_OR_RETURN(auto report,
+                            ReportOf(span, known == before.end() ? nullptr : &known->second, info));
+    if (report) reports.push_back(*std::move(report));
   }
   if (reports.empty()) return false;
   {
     WriterLock turn(turn_mutex_);
     current_ = 1 - current;
   }
-  for (auto& [info, changes] : reports) sink(info, std::move(changes));
+  for (Report& report : reports) {
+    const CollectionInfo info = report.turn.collection;
+    const bool broken = report.turn.broken;
+    if (report.keys.empty()) sink(std::move(report.turn));
+    for (std::span<const KeyDifference> rest(report.keys); !rest.empty();) {
+      LARDER_ASSIGN_OR_RETURN(auto changes, TakeChanges(span, info, rest));
+      sink({info, broken, std::move(changes)});
+    }
+  }
   return true;
 }
 

@@ -5,9 +5,12 @@
 // change has its state before, deletes too, and nothing is held in memory. Changes of one key
 // within a turn are merged.
 //
+// A list is a break: it writes objects in no order of version, and its collection's cursor does not
+// move before its end. So changes are told from the end of one list to the beginning of the next.
+//
 //   LARDER_ASSIGN_OR_RETURN(auto follower, StoreFollower::Open(arguments));
 //   follower->Read([&](Store& store) { ... });          // the state that was reported last
-//   follower->Advance([&](const CollectionInfo& info, std::vector<FollowedChange> changes) {...});
+//   follower->Advance({}, [&](FollowedTurn turn) { ... });
 //
 // Read may be called from any thread; Advance by one thread at a time.
 #pragma once
@@ -28,6 +31,19 @@ struct FollowedChange {
   ObjectPtr before;     // null: added
   ObjectPtr now;        // null: deleted
   std::string version;  // of the change: the object's, or for a delete the collection's
+
+  size_t ByteSize() const;
+};
+
+// What became of one collection.
+struct FollowedTurn {
+  CollectionInfo collection;  // as it is now
+  // It is being listed, or was since the last turn, or is new, or there were more changes than may
+  // be held: what happened is not told one by one.
+  bool broken = false;
+  // In order of version. Deletes come first among equals: who got an object of some version got
+  // all that was deleted up to it.
+  std::vector<FollowedChange> changes{};
 };
 
 class StoreFollower {
@@ -44,10 +60,18 @@ class StoreFollower {
     return read(*side.store);
   }
 
-  // Moves on to what the owner has committed by now, and reports each collection that changed, in
-  // order of version. Returns whether anything did.
-  using Sink = std::function<void(const CollectionInfo&, std::vector<FollowedChange>)>;
-  Result<bool> Advance(const Sink& sink);
+  struct Limits {
+    // Of one collection's changes in a turn.
+    size_t changes = 4096;
+    size_t bytes = size_t{64} << 20;
+    // Tell also what a break changed, and more than the limits, in several turns of which each is
+    // within them.
+    bool compare_breaks = false;
+  };
+  // Moves on to what the owner has committed by now, and reports each collection that changed.
+  // Returns whether anything did.
+  using Sink = std::function<void(FollowedTurn)>;
+  Result<bool> Advance(const Limits& limits, const Sink& sink);
 
  private:
   struct Side {

@@ -222,18 +222,27 @@ class Get {
     return !shown || *shown == (change.now ? info.id : 0);
   }
 
-  void PrintChanges(StoreFollower& follower, const CollectionInfo& info,
-                    const std::vector<FollowedChange>& changes) {
-    for (const Part& part : parts_) {
-      const auto& mine = part.resource.collections;
-      if (std::none_of(mine.begin(), mine.end(),
-                       [&](const CollectionInfo& known) { return known.id == info.id; })) {
-        continue;
-      }
+  // Says once of each list that what follows may be of other times than its order suggests.
+  static void SayListed(const CollectionInfo& now, CollectionInfo& known) {
+    if (now.cursor.epoch == known.cursor.epoch) return;
+    known.cursor.epoch = now.cursor.epoch;
+    std::fprintf(stderr, "larder: %s: listed anew by the store's owner; what differs follows\n",
+                 now.spec.ToString().c_str());
+  }
+
+  void PrintChanges(StoreFollower& follower, const FollowedTurn& turn) {
+    const CollectionInfo& info = turn.collection;
+    for (Part& part : parts_) {
+      auto& mine = part.resource.collections;
+      const auto known =
+          std::find_if(mine.begin(), mine.end(),
+                       [&](const CollectionInfo& candidate) { return candidate.id == info.id; });
+      if (known == mine.end()) continue;
+      SayListed(info, *known);
       const auto query = MakeQuery(arguments_, part.resource.resource);
       if (!query) continue;
       if (parts_.size() > 1) printer_->Begin(part.resource);
-      for (const FollowedChange& change : changes) {
+      for (const FollowedChange& change : turn.changes) {
         const ObjectPtr& object = change.now ? change.now : change.before;
         if (Selects(part, *query, *object) && Counts(follower, part, info, change)) {
           printer_->Add(object);
@@ -264,10 +273,9 @@ class Get {
     if (!first) return tl::unexpected(first.error());
     if (!missing_.empty()) return Outcome();
     while (!Stdout().closed() && RealClock()->SleepFor(kFollowInterval, stop_)) {
-      const auto moved = follower->Advance(
-          [&](const CollectionInfo& info, const std::vector<FollowedChange>& changes) {
-            PrintChanges(*follower, info, changes);
-          });
+      const auto moved = follower->Advance({.compare_breaks = true}, [&](const FollowedTurn& turn) {
+        PrintChanges(*follower, turn);
+      });
       if (!moved) return tl::unexpected(moved.error());
     }
     return kOk;

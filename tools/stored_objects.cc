@@ -111,14 +111,16 @@ Result<QueryPage> ListObjects(Store& store, const StoredResource& resource, cons
   Query wider = query;
   if (query.limit != 0) ++wider.limit;
   QueryPage page;
+  size_t bytes = 0;
+  bool full = false;
   LARDER_RETURN_IF_ERROR(ForEachObject(store, resource, wider, [&](const ObjectPtr& object) {
-    page.objects.push_back(object);
-    return true;
+    bytes += object->ByteSize();
+    full = (query.limit != 0 && page.objects.size() == query.limit) ||
+           (query.max_bytes != 0 && !page.objects.empty() && bytes > query.max_bytes);
+    if (!full) page.objects.push_back(object);
+    return !full;
   }));
-  if (query.limit != 0 && page.objects.size() > query.limit) {
-    page.objects.pop_back();
-    page.continue_token = Lister::TokenAfter(*page.objects.back());
-  }
+  if (full) page.continue_token = Lister::TokenAfter(*page.objects.back());
   return page;
 }
 

@@ -38,7 +38,7 @@ class ClientGoTest : public ::testing::TestWithParam<Way> {
     run.emplace_back("127.0.0.1:0");
     owner_ = std::make_unique<Background>(run);
     server_ = std::make_unique<Background>(
-        std::vector<std::string>{"serve", "--store", scratch_ / "store"});
+        std::vector<std::string>{"serve", "--store", scratch_ / "store", "--no-token"});
   }
 
   // Writes a mark that the peer waits for into a pod of the cluster.

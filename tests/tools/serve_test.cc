@@ -1,14 +1,17 @@
 // `larder serve` with the real kubectl, and with a plain client where there is none.
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "apiserver/simulator.h"
 #include "client/api_client.h"
+#include "client/config.h"
 #include "informer/shared_informer.h"
 #include "tests/tools/background.h"
 #include "tests/tools/sample_store.h"
@@ -28,7 +31,15 @@ class ServeTest : public ::testing::Test {
     FillSampleStore(Path());
     server_ = std::make_unique<Background>(std::vector<std::string>{
         "serve", "--store", Path(), "--write-kubeconfig", scratch_ / "kubeconfig"});
-    ASSERT_EQ(server_->line().rfind("http://127.0.0.1:", 0), 0u) << server_->line();
+    ASSERT_EQ(server_->line().rfind("https://127.0.0.1:", 0), 0u) << server_->line();
+  }
+  // Another one, for a plain client.
+  const std::string& OpenUrl() {
+    if (!open_) {
+      open_ = std::make_unique<Background>(
+          std::vector<std::string>{"serve", "--store", Path(), "--no-token"});
+    }
+    return open_->line();
   }
   std::string Path() const { return scratch_ / "store"; }
 
@@ -47,7 +58,7 @@ class ServeTest : public ::testing::Test {
   }
 
   ScratchDirectory scratch_;
-  std::unique_ptr<Background> server_;
+  std::unique_ptr<Background> server_, open_;
 };
 
 #define SKIP_WITHOUT_KUBECTL() \
@@ -80,8 +91,8 @@ TEST_F(ServeTest, KubectlShowsTheSameTables) {
     const Outcome theirs = Kubectl(words), ours = Larder(words);
     EXPECT_EQ(theirs.exit_code, 0) << theirs.err;
     EXPECT_EQ(ours.exit_code, 0) << ours.err;
-    EXPECT_EQ(theirs.out, ours.out) << testing::PrintToString(words);
-    EXPECT_NE(theirs.out, "") << testing::PrintToString(words);
+    EXPECT_EQ(theirs.out, ours.out) << ::testing::PrintToString(words);
+    EXPECT_NE(theirs.out, "") << ::testing::PrintToString(words);
   }
 }
 
@@ -170,7 +181,9 @@ TEST_F(ServeTest, KubectlWatchesALiveStore) {
 TEST_F(ServeTest, AnInformerSyncsFromItAndFollows) {
   const auto owner = Store::Open({.path = Path()});
   ASSERT_TRUE(owner);
-  auto transport = MakeTransport(ForUrl(server_->line()));
+  auto config = LoadKubeconfig(scratch_ / "kubeconfig");
+  ASSERT_TRUE(config) << config.error().ToString();
+  auto transport = MakeTransport(*config);
   ASSERT_TRUE(transport);
   const auto copy = Store::Open({.path = "copy", .in_memory = true});
   ASSERT_TRUE(copy);
@@ -206,7 +219,7 @@ TEST_F(ServeTest, AnswersOnlyToItsOwnNames) {
     const auto answer = client.Get("/api/v1/pods", {{"Host", host}});
     return answer ? answer->status : 0;
   };
-  const std::string url = server_->line();
+  const std::string url = OpenUrl();
   for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:80", "127.0.0.2", "[::1]:80"}) {
     EXPECT_EQ(status(url, host), 200) << host;
   }
@@ -218,7 +231,8 @@ TEST_F(ServeTest, AnswersOnlyToItsOwnNames) {
   const auto answer = client.Get("/api/v1/pods", {{"Host", "evil.example"}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(Json::parse(answer->body, nullptr, false)["kind"], "Status") << answer->body;
-  const Background named({"serve", "--store", Path(), "--allow-host", "store.example"});
+  const Background named(
+      {"serve", "--store", Path(), "--allow-host", "store.example", "--no-token"});
   EXPECT_EQ(status(named.line(), "Store.Example:443"), 200);
   EXPECT_EQ(status(named.line(), "evil.example"), 403);
 }
@@ -232,13 +246,128 @@ TEST(HostFilterTest, OfAWildcardEveryAddressIsAllowedAndNoName) {
 }
 
 TEST_F(ServeTest, ParametersThatAreNoNumbersAreRefused) {
-  httplib::Client client(server_->line());
+  httplib::Client client(OpenUrl());
   for (const char* parameter : {"limit=x", "limit=-1", "resourceVersion=abc",
                                 "watch=1&resourceVersion=abc", "watch=1&timeoutSeconds=x"}) {
     const auto answer = client.Get(std::string("/api/v1/pods?") + parameter);
     ASSERT_TRUE(answer) << parameter;
     EXPECT_EQ(answer->status, 400) << parameter << answer->body;
     EXPECT_EQ(Json::parse(answer->body, nullptr, false)["reason"], "BadRequest");
+  }
+}
+
+// Other users of the machine reach the port, and the owner of the store alone the kubeconfig.
+TEST_F(ServeTest, WhoHasNoTokenReadsNothing) {
+  httplib::Client client(server_->line());
+  client.enable_server_certificate_verification(false);
+  const auto status = [&](const std::string& path, const std::string& authorization) {
+    httplib::Headers headers;
+    if (!authorization.empty()) headers.emplace("Authorization", authorization);
+    const auto answer = client.Get(path, headers);
+    return answer ? answer->status : 0;
+  };
+  std::ifstream file(scratch_ / "kubeconfig");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t begin = text.find("token: \"") + 8;
+  const std::string token = text.substr(begin, text.find('"', begin) - begin);
+  ASSERT_GE(token.size(), 43u) << text;
+  std::string wrong = token;
+  wrong.back() = wrong.back() == 'A' ? 'B' : 'A';
+  for (const char* path : {"/api", "/apis", "/openapi/v3", "/api/v1/pods", "/api/v1/pods?watch=1",
+                           "/api/v1/namespaces/shop/pods/db-0", "/nowhere"}) {
+    for (const std::string& authorization :
+         {std::string(), "Bearer " + wrong, "Bearer " + token + "x", std::string("Bearer "),
+          token}) {
+      EXPECT_EQ(status(path, authorization), 401) << path << " " << authorization;
+    }
+  }
+  EXPECT_EQ(status("/api/v1/pods", "Bearer " + token), 200);
+  for (const char* path : {"/healthz", "/readyz", "/livez", "/version"}) {
+    EXPECT_EQ(status(path, ""), 200) << path;
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat((scratch_ / "kubeconfig").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(ServeTest, AKubeconfigOfSomebodyElseIsLeftAlone) {
+  // Its own from an earlier start is replaced.
+  {
+    const Background again(
+        {"serve", "--store", Path(), "--write-kubeconfig", scratch_ / "kubeconfig"});
+  }
+  const std::string mine = "apiVersion: v1\nkind: Config\n";
+  std::ofstream(scratch_ / "mine") << mine;
+  const Outcome refused =
+      RunLarder({"serve", "--store", Path(), "--write-kubeconfig", scratch_ / "mine"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_NE(refused.err.find("was not written by larder serve"), std::string::npos) << refused.err;
+  std::ifstream file(scratch_ / "mine");
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()),
+            mine);
+}
+
+TEST_F(ServeTest, ATokenMayBeChosenOrDoneWithout) {
+  std::ofstream(scratch_ / "token") << "chosen-one\n";
+  const std::vector<std::string> chosen = {"serve", "--store", Path(), "--token-file",
+                                           scratch_ / "token"};
+  ::chmod((scratch_ / "token").c_str(), 0644);
+  const Outcome open = RunLarder(chosen);
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_NE(open.err.find("chmod 600"), std::string::npos) << open.err;
+  ::chmod((scratch_ / "token").c_str(), 0600);
+  const Background server(chosen);
+  httplib::Client client(server.line());
+  client.enable_server_certificate_verification(false);
+  const auto answer = client.Get("/api/v1/pods", {{"Authorization", "Bearer chosen-one"}});
+  EXPECT_TRUE(answer && answer->status == 200);
+  RunOptions options;
+  options.signal = SIGINT;
+  options.stop_when = [](const std::string& out) { return !out.empty(); };
+  const Outcome without = RunLarder({"serve", "--store", Path(), "--no-token"}, options);
+  EXPECT_EQ(without.out.rfind("http://127.0.0.1:", 0), 0u) << without.out;
+  EXPECT_NE(without.err.find("warning: --no-token"), std::string::npos) << without.err;
+  EXPECT_NE(RunLarder({"serve", "--store", Path(), "--no-token", "--token-file", "x"}).exit_code,
+            0);
+}
+
+// What is printed works as it stands, also where no file was asked for, and leaves nothing behind.
+TEST_F(ServeTest, TheCommandThatItPrintsWorks) {
+  SKIP_WITHOUT_KUBECTL();
+  RunOptions options;
+  options.signal = SIGINT;
+  options.environment = {"TMPDIR=" + scratch_.path(), "HOME=" + scratch_.path()};
+  Outcome list;
+  options.stop_when = [&](const std::string& out) {
+    for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) {
+      const std::string config = entry.path() / "kubeconfig";
+      if (out.empty() || !std::filesystem::exists(config) || entry.path() == scratch_ / "store") {
+        continue;
+      }
+      list = RunLarder({"--kubeconfig", config, "get", "pods", "-A"}, {.program = "kubectl"});
+      return true;
+    }
+    return false;
+  };
+  const Outcome server = RunLarder({"serve", "--store", Path()}, options);
+  EXPECT_EQ(server.exit_code, 0) << server.err;
+  EXPECT_NE(server.err.find("kubectl --kubeconfig " + scratch_.path() + "/larder-serve-"),
+            std::string::npos)
+      << server.err;
+  EXPECT_NE(list.out.find("web-0"), std::string::npos) << list.out << list.err;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) {
+    EXPECT_EQ(entry.path().filename().string().find("larder-serve-"), std::string::npos);
+  }
+}
+
+TEST_F(ServeTest, AnAddressOfIpv6IsSpelledWithBrackets) {
+  for (const char* listen : {"[::1]:0", "::1:0"}) {
+    const Background server({"serve", "--store", Path(), "--listen", listen, "--no-token"});
+    if (server.line().empty()) GTEST_SKIP() << "there is no IPv6 here";
+    EXPECT_EQ(server.line().rfind("http://[::1]:", 0), 0u) << server.line();
+    httplib::Client client("::1", std::stoi(server.line().substr(server.line().rfind(':') + 1)));
+    const auto answer = client.Get("/api/v1/pods");
+    EXPECT_TRUE(answer && answer->status == 200) << listen;
   }
 }
 

@@ -1,8 +1,8 @@
 // Which names a client may call the server by.
 //
-// There is no password, so a web page must not get at the store through the browser of somebody who
-// runs `larder serve`. A page whose name is made to lead to 127.0.0.1 (DNS rebinding) passes every
-// check of the browser, but not this one: the Host header still has the page's name.
+// A web page must not get at the store through the browser of somebody who runs `larder serve`,
+// also where no token is asked for. A page whose name is made to lead to 127.0.0.1 (DNS rebinding)
+// passes every check of the browser, but not this one: the Host header still has the page's name.
 //
 //   HostFilter hosts("127.0.0.1", {"store.example.com"});
 //   hosts.Allows(request.get_header_value("Host"));

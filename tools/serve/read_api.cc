@@ -19,8 +19,9 @@ using apiserver::ApiResult;
 using apiserver::ApiStatus;
 using apiserver::Parameter;
 
-// How many objects of a list are read at a time.
+// How many objects of a list are read at a time, and how much of them, whatever a client asks for.
 constexpr size_t kPage = 500;
+constexpr size_t kPageBytes = size_t{8} << 20;
 // A book older than this is read again: new collections show by then.
 constexpr std::chrono::seconds kBookAge{2};
 
@@ -75,15 +76,46 @@ std::string VersionDocument() {
 
 }  // namespace
 
-Result<std::string> ListVersion(const Store& store, const StoredResource& resource) {
-  std::string least;
+Result<Standing> StandingOf(const Store& store, const StoredResource& resource) {
+  Standing out;
   for (const CollectionInfo& info : resource.collections) {
     LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store.GetCursor(info.id));
-    if (least.empty() || CompareResourceVersions(cursor.resource_version, least).value_or(0) < 0) {
-      least = cursor.resource_version;
+    out.lists += cursor.epoch;
+    out.complete = out.complete && cursor.Complete();
+    out.synced = out.synced && cursor.state == SyncState::kSynced;
+    if (out.version.empty() ||
+        CompareResourceVersions(cursor.resource_version, out.version).value_or(0) < 0) {
+      out.version = cursor.resource_version;
     }
   }
-  return least;
+  return out;
+}
+
+ApiStatus BeingListedStatus(const Resource& resource) {
+  ApiStatus status;
+  status.code = 429;
+  status.reason = "TooManyRequests";
+  status.message = fmt::format(
+      "{} are being listed by the store's owner, and what is stored is not of one moment: try "
+      "again when the list is complete",
+      resource.ToString());
+  status.retry_after_seconds = 1;
+  return status;
+}
+
+ApiResult<void> CheckReached(const std::string& wanted, const Standing& standing) {
+  const bool ahead = CompareResourceVersions(wanted, standing.version).value_or(0) > 0;
+  if (!ahead) return {};
+  const auto number = [](const std::string& text) {
+    return std::strtoull(text.c_str(), nullptr, 10);
+  };
+  return tl::unexpected(apiserver::TooLargeVersionStatus(number(wanted), number(standing.version)));
+}
+
+std::vector<CollectionId> IdsOf(const StoredResource& resource) {
+  std::vector<CollectionId> out;
+  for (const CollectionInfo& info : resource.collections) out.push_back(info.id);
+  return out;
 }
 
 ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
@@ -107,6 +139,7 @@ ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
         fmt::format("{}: \"{}\" is not a number from 0 on", number, text)));
   }
   query.limit = std::strtoull(Parameter(request.params, "limit").c_str(), nullptr, 10);
+  query.max_bytes = kPageBytes;
   const std::string token = Parameter(request.params, "continue");
   if (!token.empty()) {
     const auto decoded = apiserver::Base64UrlDecode(token);
@@ -201,9 +234,15 @@ ApiResult<ReadApi::Target> ReadApi::Resolve(BookPtr book, const std::string& pat
 ApiResult<void> ReadApi::Get(Call& call) {
   const Target& target = call.target;
   const ServedResource& resource = *target.resource;
-  const auto object = follower_->Read([&](Store& store) {
+  Standing standing;
+  const auto object = follower_->Read([&](Store& store) -> Result<ObjectPtr> {
+    LARDER_ASSIGN_OR_RETURN(standing, StandingOf(store, resource.stored.Within(target.ns)));
     return GetObject(store, resource.stored, {target.ns, target.name});
   });
+  // One object is of one moment, also in the middle of a later list.
+  if (!standing.complete) return tl::unexpected(BeingListedStatus(resource.info->resource));
+  const std::string wanted = Parameter(call.request.params, "resourceVersion");
+  if (auto reached = CheckReached(wanted, standing); !reached) return reached;
   if (!object && object.error().code == ErrorCode::kNotFound) {
     return tl::unexpected(apiserver::NotFoundStatus(*resource.info, target.name));
   }
@@ -213,71 +252,137 @@ ApiResult<void> ReadApi::Get(Call& call) {
   return {};
 }
 
-// A list goes out page by page, so that a slow client holds neither the store nor memory. What
-// changes meanwhile comes again in a watch from the first page's version.
-ApiResult<void> ReadApi::List(Call& call) {
-  auto query = QueryOf(call.request, call.target.ns, call.target.resource->info->resource);
-  if (!query) return tl::unexpected(query.error());
-  struct Transfer {
-    Target target;
-    Representation shape;
-    Query query;
-    size_t limit;  // 0: none
-    bool started = false;
-  };
-  Warn(NotCovered(call.target.resource->stored, *query), call.response);
-  const size_t limit = query->limit;
-  auto transfer = std::make_shared<Transfer>(
-      Transfer{call.target,
-               Representation(*call.target.resource, call.shape,
-                              Parameter(call.request.params, "includeObject")),
-               *std::move(query), limit});
-  const auto next = [this, transfer](std::string& out) -> Result<bool> {
-    Query& asked = transfer->query;
-    // With a limit the token stands in the head, so such a list is one page, however long.
-    asked.limit = transfer->limit == 0 ? kPage : transfer->limit;
-    std::string version;
-    bool several = false;
+namespace {
+
+// The versions that a list may be of.
+struct WantedVersion {
+  std::string version;
+  bool exact = false;
+};
+
+// As the real server reads them.
+ApiResult<WantedVersion> WantedVersionOf(const httplib::Request& request,
+                                         const apiserver::ResourceInfo& info) {
+  apiserver::QueryParameters parameters;
+  for (const char* name : {"resourceVersion", "resourceVersionMatch", "limit", "continue"}) {
+    if (request.has_param(name)) parameters.emplace(name, Parameter(request.params, name));
+  }
+  const auto options = apiserver::ListOptions::Parse(parameters, info);
+  if (!options) return tl::unexpected(options.error());
+  if (options->version && !options->continue_token.empty()) {
+    return tl::unexpected(apiserver::BadRequestStatus(
+        "specifying resource version is not allowed when using continue"));
+  }
+  using apiserver::VersionMatch;
+  const bool exact = options->match == VersionMatch::kExact ||
+                     (options->match == VersionMatch::kUnset && options->limit > 0);
+  return WantedVersion{options->resource_version, options->version && exact};
+}
+
+ApiResult<void> CheckWanted(const WantedVersion& wanted, const Standing& standing) {
+  if (auto reached = CheckReached(wanted.version, standing); !reached) return reached;
+  if (!wanted.exact || wanted.version == standing.version) return {};
+  return tl::unexpected(
+      apiserver::ExpiredStatus("The resourceVersion for the provided list is too old."));
+}
+
+}  // namespace
+
+// A list on its way out, page by page, so that a slow client holds neither the store nor memory.
+// What changes meanwhile comes again in a watch from the first page's version.
+class ReadApi::ListTransfer {
+ public:
+  ListTransfer(const ReadApi& api, const Call& call, Query query, WantedVersion wanted)
+      : follower_(api.follower_),
+        hub_(api.hub_),
+        target_(call.target),
+        shape_(*call.target.resource, call.shape, Parameter(call.request.params, "includeObject")),
+        query_(std::move(query)),
+        wanted_(std::move(wanted)),
+        limited_(query_.limit != 0) {
+    const StoredResource& stored = target_.resource->stored;
+    within_ = stored.Within(query_.ns);
+    // The version is for a watch: it is that of what the watch will follow.
+    auto followed = Followed(stored, query_);
+    followed_ = followed ? *std::move(followed) : stored;
+    watchable_ = followed.has_value();
+    // With a limit the token stands in the head, so such a list is one page.
+    if (!limited_) query_.limit = kPage;
+  }
+
+  // Adds the next page. False: that was the last one.
+  ApiResult<bool> Next(std::string& out) {
+    Standing standing, all;
     const uint64_t position = hub_->Position();
-    auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
-      const StoredResource& stored = transfer->target.resource->stored;
-      const StoredResource within = stored.Within(asked.ns);
-      several = within.collections.size() > 1;
-      LARDER_ASSIGN_OR_RETURN(version,
-                              ListVersion(store, within.collections.empty() ? stored : within));
-      return ListObjects(store, within, asked);
+    const auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
+      LARDER_ASSIGN_OR_RETURN(standing, StandingOf(store, followed_));
+      LARDER_ASSIGN_OR_RETURN(all, StandingOf(store, within_));
+      return ListObjects(store, within_, query_);
     });
-    if (!page) return tl::unexpected(page.error());
-    const bool limited = transfer->limit != 0;
-    const bool more = !page->continue_token.empty() && !limited;
-    if (!transfer->started) {
-      if (several) hub_->Keep(version, position);
-      out += transfer->shape.ListHead(
-          version, limited ? apiserver::Base64UrlEncode(page->continue_token) : "");
+    if (!page) return tl::unexpected(StatusOf(page.error()));
+    if (!standing.synced || !all.synced || (began_ && all.lists != lists_)) {
+      return tl::unexpected(BeingListedStatus(target_.resource->info->resource));
     }
-    for (const ObjectPtr& object : page->objects) {
-      if (transfer->started) out += ',';
-      transfer->started = true;
-      transfer->shape.AppendItem(*object, out);
+    const bool more = !page->continue_token.empty() && !limited_;
+    if (!began_) {
+      if (auto right = CheckWanted(wanted_, standing); !right) {
+        return tl::unexpected(right.error());
+      }
+      if (watchable_ && followed_.collections.size() > 1) {
+        hub_->Keep(IdsOf(followed_), standing.version, position);
+      }
+      out += shape_.ListHead(standing.version,
+                             limited_ ? apiserver::Base64UrlEncode(page->continue_token) : "");
     }
-    asked.continue_token = page->continue_token;
-    if (!more) out += transfer->shape.ListTail();
+    for (size_t i = 0; i < page->objects.size(); ++i) {
+      if (began_ || i != 0) out += ',';
+      shape_.AppendItem(*page->objects[i], out);
+    }
+    began_ = true;
+    lists_ = all.lists;
+    query_.continue_token = page->continue_token;
+    if (!more) out += shape_.ListTail();
     return more;
-  };
+  }
+
+ private:
+  StoreFollower* const follower_;
+  WatchHub* const hub_;
+  const Target target_;
+  const Representation shape_;
+  Query query_;
+  const WantedVersion wanted_;
+  const bool limited_;
+  StoredResource within_;
+  StoredResource followed_;
+  bool watchable_ = false;
+  bool began_ = false;
+  uint64_t lists_ = 0;
+};
+
+ApiResult<void> ReadApi::List(Call& call) {
+  const ServedResource& resource = *call.target.resource;
+  auto query = QueryOf(call.request, call.target.ns, resource.info->resource);
+  if (!query) return tl::unexpected(query.error());
+  auto wanted = WantedVersionOf(call.request, *resource.info);
+  if (!wanted) return tl::unexpected(wanted.error());
+  Warn(NotCovered(resource.stored, *query), call.response);
+  auto transfer =
+      std::make_shared<ListTransfer>(*this, call, *std::move(query), *std::move(wanted));
   std::string first;
-  const Result<bool> more = next(first);
-  if (!more) return tl::unexpected(StatusOf(more.error()));
+  const ApiResult<bool> more = transfer->Next(first);
+  if (!more) return tl::unexpected(more.error());
   if (!*more) {
     AnswerJson(200, first, call.response);
     return {};
   }
   call.response.set_chunked_content_provider(
       "application/json",
-      [next, first = std::move(first)](size_t, httplib::DataSink& sink) mutable {
+      [transfer, first = std::move(first)](size_t, httplib::DataSink& sink) mutable {
         for (bool go_on = true; go_on;) {
           if (!first.empty() && !sink.write(first.data(), first.size())) return false;
           first.clear();
-          const Result<bool> page = next(first);
+          const ApiResult<bool> page = transfer->Next(first);
           if (!page) return false;
           go_on = *page;
         }

@@ -1,8 +1,10 @@
 // A store behind Kubernetes' API, for reading: discovery, get, list, watch, Tables.
 //
 // Lists and objects are of the moment that the hub reported last, so that a watch from a list's
-// version misses nothing. Pages of one list are each of their own moment. Everything that would
-// write is answered with 405. Called on many threads at once.
+// version misses nothing. Pages of one list are each of their own moment. While the store's owner
+// lists a resource anew, its rows are of two times: lists and new watches are told to come back
+// (429), and so is everybody before the first list is complete. Everything that would write is
+// answered with 405. Called on many threads at once.
 #pragma once
 
 #include <httplib.h>
@@ -49,6 +51,7 @@ class ReadApi {
     Target target;
     Shape shape = Shape::kObject;
   };
+  class ListTransfer;
 
   Result<BookPtr> Book();
   bool AnswerDocument(const httplib::Request& request, const ResourceBook& book,
@@ -66,9 +69,25 @@ class ReadApi {
   std::chrono::steady_clock::time_point read_at_ LARDER_GUARDED_BY(mutex_){};
 };
 
-// The version of a list of all these collections: the least of theirs, so that a watch from it
-// misses nothing.
-Result<std::string> ListVersion(const Store& store, const StoredResource& resource);
+// Where the collections of a resource stand.
+struct Standing {
+  // The least of their versions, so that a watch from it misses nothing.
+  std::string version;
+  uint64_t lists = 0;    // counts them: rows of one number belong together
+  bool complete = true;  // each was listed to the end once
+  bool synced = true;    // and none is being listed
+};
+Result<Standing> StandingOf(const Store& store, const StoredResource& resource);
+
+// 429, as the real server says it while its cache is filled.
+apiserver::ApiStatus BeingListedStatus(const Resource& resource);
+// Fails with 504 where the store has not reached the version that a client asks for; "" and "0" are
+// any.
+apiserver::ApiResult<void> CheckReached(const std::string& wanted, const Standing& standing);
+
+// What a watch has to follow. Fails with 400 where several collections cannot be one stream.
+apiserver::ApiResult<StoredResource> Followed(const StoredResource& resource, const Query& query);
+std::vector<CollectionId> IdsOf(const StoredResource& resource);
 
 // The query of a list or a watch as the store's lister takes it. Fails with 400.
 apiserver::ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,

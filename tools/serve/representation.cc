@@ -28,6 +28,26 @@ std::string Document(const Object& object, const Resource& resource) {
   return out;
 }
 
+// The object with another version; everything else stays as it is, byte for byte.
+ObjectPtr WithVersion(const Object& object, std::string_view version) {
+  simdjson::ondemand::parser parser;
+  simdjson::ondemand::document document;
+  std::string_view token;
+  const std::string_view json = object.json();
+  const simdjson::padded_string_view padded(json.data(), json.size(),
+                                            json.size() + Object::kJsonPadding);
+  if (parser.iterate(padded).get(document) ||
+      document["metadata"]["resourceVersion"].raw_json_token().get(token)) {
+    return nullptr;
+  }
+  std::string out(json);
+  // The token may have space behind it, which does no harm where it is.
+  const size_t at = static_cast<size_t>(token.data() - json.data());
+  out.replace(at, token.find('"', 1) + 1, Quoted(version));
+  auto parsed = Object::Parse(out);
+  return parsed ? *std::move(parsed) : nullptr;
+}
+
 }  // namespace
 
 apiserver::ApiResult<Shape> ShapeOf(std::string_view accept) {
@@ -121,8 +141,13 @@ void Representation::AppendItem(const Object& object, std::string& out) const {
 
 std::string Representation::ListTail() const { return "]}\n"; }
 
-std::string Representation::Event(std::string_view type, const Object& object,
+std::string Representation::Event(std::string_view type, const Object& stored,
                                   std::string_view version, bool first) const {
+  ObjectPtr moved;
+  if (!version.empty() && version != stored.resource_version()) {
+    moved = WithVersion(stored, version);
+  }
+  const Object& object = moved ? *moved : stored;
   std::string out = fmt::format(R"({{"type":"{}","object":)", type);
   if (shape_ == Shape::kTable) {
     out += TableHead(version, "", first);

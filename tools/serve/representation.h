@@ -26,7 +26,8 @@ class Representation {
   std::string ListHead(std::string_view version, std::string_view continue_token) const;
   void AppendItem(const Object& object, std::string& out) const;
   std::string ListTail() const;
-  // A line of a watch. `first`: a Table's first event has the columns.
+  // A line of a watch; the object is shown with this version. `first`: a Table's first event has
+  // the columns.
   std::string Event(std::string_view type, const Object& object, std::string_view version,
                     bool first) const;
   std::string Bookmark(std::string_view version, bool initial_events_end) const;

@@ -16,6 +16,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLongest{1800};
 constexpr std::chrono::seconds kBookmarks{30};
 constexpr size_t kFlushBytes = size_t{128} << 10;
+constexpr const char* kListedAnew = "the store's owner lists the resource anew: list it again";
 
 // Can an object be in both?
 bool Overlap(const CollectionSpec& a, const CollectionSpec& b) {
@@ -31,7 +32,9 @@ bool Covers(const CollectionSpec& spec, const Query& query) {
          (spec.field_selector.empty() || spec.field_selector == query.fields.ToString());
 }
 
-// What a watch has to follow. Collections that overlap cannot be one stream: an object that leaves
+}  // namespace
+
+// Collections that overlap cannot be one stream: an object that leaves
 // one of them may still be in the other. Then one that has it all will do.
 ApiResult<StoredResource> Followed(const StoredResource& resource, const Query& query) {
   StoredResource out = resource.Within(query.ns);
@@ -59,6 +62,8 @@ ApiResult<StoredResource> Followed(const StoredResource& resource, const Query& 
       resource.resource.ToString(), conflict)));
 }
 
+namespace {
+
 // One open watch, on its connection's thread.
 class StoreWatch {
  public:
@@ -67,15 +72,23 @@ class StoreWatch {
       : follower_(follower),
         hub_(hub),
         resource_(std::move(resource)),
+        collections_(IdsOf(resource_)),
         query_(std::move(query)),
         shape_(std::move(shape)),
         version_(Parameter(request.params, "resourceVersion")),
         bookmarks_(FlagParameter(request.params, "allowWatchBookmarks")),
         initial_events_(FlagParameter(request.params, "sendInitialEvents")) {
-    for (const CollectionInfo& info : resource_.collections) collections_.push_back(info.id);
     const std::string timeout = Parameter(request.params, "timeoutSeconds");
-    const long seconds = timeout.empty() ? 0 : std::strtol(timeout.c_str(), nullptr, 10);
-    deadline_ = SteadyClock::now() + (seconds > 0 ? std::chrono::seconds(seconds) : kLongest);
+    const std::chrono::seconds wanted(std::strtol(timeout.c_str(), nullptr, 10));
+    deadline_ = SteadyClock::now() + (wanted.count() > 0 ? std::min(wanted, kLongest) : kLongest);
+  }
+
+  // Before anything is sent: what can be refused with a status of its own.
+  ApiResult<void> Check() const {
+    const auto standing = follower_->Read([&](Store& s) { return StandingOf(s, resource_); });
+    if (!standing || FromVersion()) return {};
+    if (!standing->synced) return tl::unexpected(BeingListedStatus(resource_.resource));
+    return CheckReached(version_, *standing);
   }
 
   // False: the connection is broken.
@@ -87,9 +100,10 @@ class StoreWatch {
     for (;;) {
       std::vector<FollowedChange> changes;
       const auto wake =
-          hub_->Next(collections_, position_, std::min(deadline_, bookmark_at), closed, changes);
+          hub_->Next(collections_, place_, std::min(deadline_, bookmark_at), closed, changes);
       if (wake == WatchHub::Wake::kEnded) return !closed() && End();
       if (wake == WatchHub::Wake::kTooSlow) return Gone("the watch was too slow") && End();
+      if (wake == WatchHub::Wake::kListed) return Gone(kListedAnew) && End();
       for (const FollowedChange& change : changes) {
         if (!Send(change)) return false;
       }
@@ -97,18 +111,30 @@ class StoreWatch {
       if (SteadyClock::now() >= deadline_) return End();
       if (SteadyClock::now() >= bookmark_at) {
         bookmark_at = SteadyClock::now() + kBookmarks;
-        if (bookmarks_ && !SendBookmark(false)) return false;
+        if (bookmarks_ && !SendBookmark(place_.version, false)) return false;
       }
     }
   }
 
  private:
+  bool FromVersion() const { return !version_.empty() && version_ != "0" && !initial_events_; }
+
   bool Begin() {
-    const bool from_version = !version_.empty() && version_ != "0" && !initial_events_;
-    if (!from_version) return SendInitial();
+    if (!FromVersion()) return SendInitial();
+    const auto standing = follower_->Read([&](Store& s) { return StandingOf(s, resource_); });
+    if (!standing) return Gone(standing.error().message);
+    if (!standing->synced) return Gone(kListedAnew);
+    // Of one collection, a version that it has not reached is from before a list of a server that
+    // lost its newest state: what comes up to it would be taken for known.
+    const bool ahead = CompareResourceVersions(version_, standing->version).value_or(0) > 0;
+    if (collections_.size() == 1 && ahead) {
+      return Gone(
+          fmt::format("the store is at version {}, before {}", standing->version, version_));
+    }
     const auto start = hub_->Find(collections_, version_);
     if (!start) return Gone(start.error().message);
-    position_ = start->position;
+    place_.position = start->position;
+    newest_sent_ = version_;
     if (start->exact) version_.clear();
     return Flush();
   }
@@ -116,25 +142,29 @@ class StoreWatch {
   // Everything there is, and from there on. What the hub reports twice is told by its version.
   bool SendInitial() {
     std::string after;
-    position_ = hub_->Position();
-    for (;;) {
+    uint64_t lists = 0;
+    place_.position = hub_->Position();
+    for (bool first = true; first || !after.empty(); first = false) {
       Query page_query = query_;
       page_query.limit = 500;
       page_query.continue_token = after;
+      Standing standing;
       const auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
-        if (after.empty()) {
-          LARDER_ASSIGN_OR_RETURN(version_, ListVersion(store, resource_));
-        }
+        LARDER_ASSIGN_OR_RETURN(standing, StandingOf(store, resource_));
         return ListObjects(store, resource_, page_query);
       });
       if (!page) return Gone(page.error().message);
+      if (!standing.synced || (!first && standing.lists != lists)) return Gone(kListedAnew);
+      if (first) {
+        lists = standing.lists;
+        newest_sent_ = version_ = standing.version;
+      }
       for (const ObjectPtr& object : page->objects) {
         if (!Put("ADDED", *object, object->resource_version())) return false;
       }
       after = page->continue_token;
-      if (after.empty()) break;
     }
-    if (initial_events_ && bookmarks_) return SendBookmark(true);
+    if (initial_events_ && bookmarks_) return SendBookmark(version_, true);
     return Flush();
   }
 
@@ -148,23 +178,22 @@ class StoreWatch {
     if (CompareResourceVersions(change.version, version_).value_or(1) <= 0) return true;
     const bool before = Matches(change.before), now = Matches(change.now);
     if (now) return Put(before ? "MODIFIED" : "ADDED", *change.now, change.version);
-    return !before || Put("DELETED", *change.before, change.version);
+    if (!before) return true;
+    // A client goes on from the version of the last event. Nobody knows a deletion's own, and the
+    // collection's is also that of others that are still to be sent.
+    return Put("DELETED", *change.before, change.now ? change.version : newest_sent_);
   }
 
   bool Put(std::string_view type, const Object& object, std::string_view version) {
     buffer_ += shape_.Event(type, object, version, first_);
     first_ = false;
+    if (CompareResourceVersions(version, newest_sent_).value_or(0) > 0) newest_sent_ = version;
     return buffer_.size() < kFlushBytes || Flush();
   }
 
-  bool SendBookmark(bool initial_events_end) {
-    std::string version = version_;
-    if (!initial_events_end) {
-      follower_->Read([&](Store& store) {
-        if (auto least = ListVersion(store, resource_)) version = *std::move(least);
-      });
-    }
-    hub_->Keep(version, position_);
+  bool SendBookmark(const std::string& version, bool initial_events_end) {
+    if (collections_.size() > 1) hub_->Keep(collections_, version, place_.position);
+    if (CompareResourceVersions(version, newest_sent_).value_or(0) > 0) newest_sent_ = version;
     buffer_ += shape_.Bookmark(version, initial_events_end);
     return Flush();
   }
@@ -190,14 +219,15 @@ class StoreWatch {
   StoreFollower* const follower_;
   WatchHub* const hub_;
   const StoredResource resource_;
-  std::vector<CollectionId> collections_;
+  const WatchHub::Collections collections_;
   const Query query_;
   const Representation shape_;
-  std::string version_;  // everything up to it is known to the client; empty: up to position_
+  std::string version_;  // everything up to it is known to the client; empty: up to place_
+  std::string newest_sent_;
   const bool bookmarks_;
   const bool initial_events_;
   SteadyClock::time_point deadline_;
-  uint64_t position_ = 0;
+  WatchHub::Place place_;
   bool first_ = true;
   bool gone_ = false;
   std::string buffer_;
@@ -217,6 +247,7 @@ ApiResult<void> ReadApi::Watch(Call& call) {
                                    Representation(*call.target.resource, call.shape,
                                                   Parameter(call.request.params, "includeObject")),
                                    call.request);
+  if (auto checked = watch->Check(); !checked) return checked;
   apiserver::Connection& connection = call.connection;
   call.response.set_header("Cache-Control", "no-cache, private");
   call.response.set_chunked_content_provider(

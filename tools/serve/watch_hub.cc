@@ -13,7 +13,7 @@ bool IsNewer(std::string_view a, std::string_view b) {
   return CompareResourceVersions(a, b).value_or(0) > 0;
 }
 
-bool Includes(const std::vector<CollectionId>& collections, CollectionId wanted) {
+bool Includes(const WatchHub::Collections& collections, CollectionId wanted) {
   return std::find(collections.begin(), collections.end(), wanted) != collections.end();
 }
 
@@ -23,8 +23,10 @@ WatchHub::WatchHub(StoreFollower* follower, Options options)
     : follower_(follower), options_(options) {
   const auto collections = follower_->Read([](Store& store) { return store.Collections(); });
   if (collections) {
+    MutexLock lock(mutex_);
     for (const CollectionInfo& info : *collections) {
-      first_[info.id] = info.cursor.resource_version;
+      const std::string& version = info.cursor.resource_version;
+      lines_[info.id] = {version, info.cursor.state == SyncState::kSynced, version};
     }
   }
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -50,10 +52,8 @@ void WatchHub::Run(const std::stop_token& stop) {
   std::chrono::milliseconds pause = options_.interval;
   while (RealClock()->SleepFor(pause, stop)) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto moved =
-        follower_->Advance([&](const CollectionInfo& info, std::vector<FollowedChange> changes) {
-          Append(info, std::move(changes));
-        });
+    const auto moved = follower_->Advance({options_.max_changes, options_.max_bytes},
+                                          [&](FollowedTurn turn) { Append(std::move(turn)); });
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
     pause = std::max(options_.interval, took * 4);
@@ -64,15 +64,41 @@ void WatchHub::Run(const std::stop_token& stop) {
   }
 }
 
-void WatchHub::Append(const CollectionInfo& info, std::vector<FollowedChange> changes) {
+void WatchHub::Append(FollowedTurn turn) {
   MutexLock lock(mutex_);
-  for (FollowedChange& change : changes) {
-    window_.push_back({info.id, ++last_, std::move(change)});
-    if (window_.size() <= options_.window) continue;
-    dropped_[window_.front().collection] = window_.front().change.version;
-    window_.pop_front();
+  const CollectionId collection = turn.collection.id;
+  Line& line = lines_[collection];
+  line.version = turn.collection.cursor.resource_version;
+  line.synced = turn.collection.cursor.state == SyncState::kSynced;
+  if (turn.broken) Break(collection, line);
+  for (FollowedChange& change : turn.changes) {
+    window_bytes_ += change.ByteSize();
+    window_.push_back({collection, ++last_, std::move(change)});
   }
+  while (window_.size() > options_.max_changes || window_bytes_ > options_.max_bytes) DropOldest();
   changed_.notify_all();
+}
+
+void WatchHub::Break(CollectionId collection, Line& line) {
+  std::erase_if(window_, [&](const Entry& entry) {
+    if (entry.collection != collection) return false;
+    window_bytes_ -= entry.change.ByteSize();
+    return true;
+  });
+  line.oldest = line.version;
+  line.listed_at = ++last_;
+}
+
+void WatchHub::DropOldest() {
+  const Entry& entry = window_.front();
+  Line& line = lines_[entry.collection];
+  line.dropped_at = entry.position;
+  // A late one may be older than what went before it.
+  if (line.oldest.empty() || IsNewer(entry.change.version, line.oldest)) {
+    line.oldest = entry.change.version;
+  }
+  window_bytes_ -= entry.change.ByteSize();
+  window_.pop_front();
 }
 
 uint64_t WatchHub::Position() const {
@@ -85,50 +111,81 @@ std::string WatchHub::Problem() const {
   return problem_;
 }
 
-std::string WatchHub::OldestOf(CollectionId collection) const {
-  if (const auto found = dropped_.find(collection); found != dropped_.end()) return found->second;
-  const auto found = first_.find(collection);
-  return found == first_.end() ? std::string() : found->second;
+const WatchHub::Line* WatchHub::SyncedLine(CollectionId collection) const {
+  const auto found = lines_.find(collection);
+  return found == lines_.end() || !found->second.synced ? nullptr : &found->second;
 }
 
-uint64_t WatchHub::OldestPosition() const {
-  return window_.empty() ? last_ + 1 : window_.front().position;
+bool WatchHub::Reaches(const Collections& collections, uint64_t position) const {
+  return std::all_of(collections.begin(), collections.end(), [&](CollectionId collection) {
+    const Line* const line = SyncedLine(collection);
+    return line && line->dropped_at <= position && line->listed_at <= position;
+  });
 }
 
-void WatchHub::Keep(const std::string& version, uint64_t position) {
+std::string WatchHub::LeastVersion(const Collections& collections) const {
+  std::string least;
+  for (const CollectionId collection : collections) {
+    const Line* const line = SyncedLine(collection);
+    if (line && (least.empty() || IsNewer(least, line->version))) least = line->version;
+  }
+  return least;
+}
+
+std::deque<WatchHub::Entry>::const_iterator WatchHub::Behind(uint64_t position) const {
+  return std::upper_bound(window_.begin(), window_.end(), position,
+                          [](uint64_t at, const Entry& entry) { return at < entry.position; });
+}
+
+void WatchHub::Keep(const Collections& collections, const std::string& version, uint64_t position) {
   MutexLock lock(mutex_);
   // From a position that left the window no watch can begin.
-  std::erase_if(kept_, [&](const auto& kept) { return kept.second + 1 < OldestPosition(); });
+  std::erase_if(kept_, [&](const Kept& kept) { return !Reaches(kept.collections, kept.position); });
   // The earlier one serves both: what comes twice does no harm.
-  kept_.try_emplace(version, position);
+  const bool known = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.version == version && kept.collections == collections;
+  });
+  if (known) return;
+  kept_.push_back({collections, version, position});
+  if (kept_.size() > options_.max_kept) kept_.pop_front();
 }
 
-std::optional<WatchHub::Start> WatchHub::FindExactly(const std::vector<CollectionId>& collections,
-                                                     std::string_view version) const {
-  const auto kept = kept_.find(version);
-  if (kept != kept_.end() && kept->second + 1 >= OldestPosition()) {
-    return Start{kept->second, true};
+std::optional<WatchHub::Start> WatchHub::FindKept(const Collections& collections,
+                                                  std::string_view version) const {
+  for (const Kept& kept : kept_) {
+    if (kept.version == version && kept.collections == collections &&
+        Reaches(collections, kept.position)) {
+      return Start{kept.position, true};
+    }
   }
-  if (collections.size() < 2) return std::nullopt;
   // Who got `version` in an event knows what came in front of it, whatever its version.
   for (const Entry& entry : window_) {
-    if (Includes(collections, entry.collection) && entry.change.version == version) {
+    if (Includes(collections, entry.collection) && entry.change.version == version &&
+        Reaches(collections, entry.position)) {
       return Start{entry.position, true};
     }
   }
   return std::nullopt;
 }
 
-Result<WatchHub::Start> WatchHub::Find(const std::vector<CollectionId>& collections,
+Result<WatchHub::Start> WatchHub::Find(const Collections& collections,
                                        std::string_view version) const {
-  // One look at both: what left the window in between would be missed without a word.
+  // One look at all: what left the window in between would be missed without a word.
   MutexLock lock(mutex_);
-  if (const auto start = FindExactly(collections, version)) return *start;
   for (const CollectionId collection : collections) {
-    const std::string oldest = OldestOf(collection);
-    if (!oldest.empty() && IsNewer(oldest, version)) {
-      return MakeError(ErrorCode::kGone, "too old resource version: {} ({})", version, oldest);
+    const Line* const line = SyncedLine(collection);
+    if (!line) return MakeError(ErrorCode::kGone, "the resource is being listed anew");
+    if (collections.size() > 1) continue;
+    if (!line->oldest.empty() && IsNewer(line->oldest, version)) {
+      return MakeError(ErrorCode::kGone, "too old resource version: {} ({})", version,
+                       line->oldest);
     }
+  }
+  if (collections.size() > 1) {
+    // Of several, one may be past a version that another has not reached: by itself it says
+    // nothing.
+    if (const auto start = FindKept(collections, version)) return *start;
+    return MakeError(ErrorCode::kGone, "too old resource version: {}", version);
   }
   for (const Entry& entry : window_) {
     if (Includes(collections, entry.collection) && IsNewer(entry.change.version, version)) {
@@ -138,20 +195,22 @@ Result<WatchHub::Start> WatchHub::Find(const std::vector<CollectionId>& collecti
   return Start{last_, false};
 }
 
-WatchHub::Wake WatchHub::Next(const std::vector<CollectionId>& collections, uint64_t& position,
+WatchHub::Wake WatchHub::Next(const Collections& collections, Place& place,
                               std::chrono::steady_clock::time_point deadline,
                               const std::function<bool()>& closed,
                               std::vector<FollowedChange>& out) {
   MutexLock lock(mutex_);
   for (;;) {
     if (stopped_ || closed()) return Wake::kEnded;
-    if (position + 1 < OldestPosition() && position < last_) return Wake::kTooSlow;
-    for (const Entry& entry : window_) {
-      if (entry.position > position && Includes(collections, entry.collection)) {
-        out.push_back(entry.change);
-      }
+    for (const CollectionId collection : collections) {
+      const Line* const line = SyncedLine(collection);
+      if (!line || line->listed_at > place.position) return Wake::kListed;
+      if (line->dropped_at > place.position) return Wake::kTooSlow;
     }
-    position = last_;
+    for (auto entry = Behind(place.position); entry != window_.end(); ++entry) {
+      if (Includes(collections, entry->collection)) out.push_back(entry->change);
+    }
+    place = {last_, LeastVersion(collections)};
     if (!out.empty()) return Wake::kChanges;
     if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return Wake::kTime;
   }

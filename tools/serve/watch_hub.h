@@ -2,7 +2,8 @@
 //
 // One thread moves the store forward and keeps the last changes in a window. A watch asks for what
 // came behind a version; one that falls out of the window is told that its version is too old, as
-// by the real server. Thread-safe.
+// by the real server. Where a collection is listed anew its history begins anew, too: its changes
+// leave the window, its watches end, and none begins from before. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,18 +26,28 @@ class WatchHub {
  public:
   struct Options {
     std::chrono::milliseconds interval{200};
-    size_t window = 4096;  // changes
+    // Of the window. More in one turn is a break.
+    size_t max_changes = 4096;
+    size_t max_bytes = size_t{64} << 20;
+    size_t max_kept = 1024;  // places of Keep
   };
   // `follower` must outlive it.
   WatchHub(StoreFollower* follower, Options options);
   ~WatchHub();
 
+  using Collections = std::vector<CollectionId>;
+  // How far a watch is.
+  struct Place {
+    uint64_t position = 0;  // all up to here was handed out
+    std::string version;    // the least of its collections' versions there
+  };
+
   // Where a watch begins: behind everything up to now.
   uint64_t Position() const;
-  // A watch from `version` is to begin at `position`. For versions that do not say it themselves:
-  // that of a list of several collections, which are not equally far, and a bookmark's, which may
-  // be ahead of what was sent.
-  void Keep(const std::string& version, uint64_t position);
+  // A watch of these collections from `version` is to begin at `position`. For the version of a
+  // list or a bookmark of several collections, which are not equally far: it does not say it
+  // itself. The oldest of them are forgotten; a watch from those is told that it is too late.
+  void Keep(const Collections& collections, const std::string& version, uint64_t position);
 
   struct Start {
     uint64_t position = 0;
@@ -44,11 +55,12 @@ class WatchHub {
     bool exact = false;
   };
   // Where the changes behind `version` begin. Fails with kGone where they are no longer all there.
-  Result<Start> Find(const std::vector<CollectionId>& collections, std::string_view version) const;
+  Result<Start> Find(const Collections& collections, std::string_view version) const;
 
-  enum class Wake { kChanges, kTime, kEnded, kTooSlow };
-  // Waits for changes of the collections behind `position`, and moves it. kTooSlow: some are gone.
-  Wake Next(const std::vector<CollectionId>& collections, uint64_t& position,
+  // kTooSlow: some changes are gone. kListed: a collection was listed anew, or is.
+  enum class Wake { kChanges, kTime, kEnded, kTooSlow, kListed };
+  // Waits for changes of the collections behind the place, and moves it.
+  Wake Next(const Collections& collections, Place& place,
             std::chrono::steady_clock::time_point deadline, const std::function<bool()>& closed,
             std::vector<FollowedChange>& out);
   // Makes Next look at `closed` again.
@@ -64,24 +76,41 @@ class WatchHub {
     uint64_t position;
     FollowedChange change;
   };
-  // The oldest version from which a watch of this collection can go on; empty: from any.
-  std::string OldestOf(CollectionId collection) const LARDER_REQUIRES(mutex_);
-  std::optional<Start> FindExactly(const std::vector<CollectionId>& collections,
-                                   std::string_view version) const LARDER_REQUIRES(mutex_);
-  uint64_t OldestPosition() const LARDER_REQUIRES(mutex_);
+  // A collection's history.
+  struct Line {
+    std::string version;      // where it is
+    bool synced = false;      // false: it is being listed
+    std::string oldest;       // from here on the window has all; empty: from anywhere
+    uint64_t dropped_at = 0;  // the newest position that left the window
+    uint64_t listed_at = 0;   // the position of the newest break
+  };
+  struct Kept {
+    Collections collections;
+    std::string version;
+    uint64_t position;
+  };
+  // Null: not known, or it is being listed.
+  const Line* SyncedLine(CollectionId collection) const LARDER_REQUIRES(mutex_);
+  // Is all that these collections changed behind the position in the window?
+  bool Reaches(const Collections& collections, uint64_t position) const LARDER_REQUIRES(mutex_);
+  std::optional<Start> FindKept(const Collections& collections, std::string_view version) const
+      LARDER_REQUIRES(mutex_);
+  std::string LeastVersion(const Collections& collections) const LARDER_REQUIRES(mutex_);
+  std::deque<Entry>::const_iterator Behind(uint64_t position) const LARDER_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
-  void Append(const CollectionInfo& info, std::vector<FollowedChange> changes);
+  void Append(FollowedTurn turn);
+  void Break(CollectionId collection, Line& line) LARDER_REQUIRES(mutex_);
+  void DropOldest() LARDER_REQUIRES(mutex_);
 
   StoreFollower* const follower_;
   const Options options_;
   mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Entry> window_ LARDER_GUARDED_BY(mutex_);
+  std::deque<Entry> window_ LARDER_GUARDED_BY(mutex_);  // by position
+  size_t window_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
   uint64_t last_ LARDER_GUARDED_BY(mutex_) = 0;  // position of the newest
-  // The newest version that left the window.
-  std::map<CollectionId, std::string> dropped_ LARDER_GUARDED_BY(mutex_);
-  std::map<CollectionId, std::string> first_ LARDER_GUARDED_BY(mutex_);  // the version at the start
-  std::map<std::string, uint64_t, std::less<>> kept_ LARDER_GUARDED_BY(mutex_);  // by version
+  std::map<CollectionId, Line> lines_ LARDER_GUARDED_BY(mutex_);
+  std::deque<Kept> kept_ LARDER_GUARDED_BY(mutex_);  // the oldest first
   std::string problem_ LARDER_GUARDED_BY(mutex_);
   bool stopped_ LARDER_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last

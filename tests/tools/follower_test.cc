@@ -1,0 +1,228 @@
+// A store that is followed, and the window of its changes, without a server around them.
+#include "tools/follower.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/tools/process.h"
+#include "tests/tools/served_store.h"
+#include "tools/serve/watch_hub.h"
+
+namespace larder::tools {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+class FollowerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    StoreArguments arguments;
+    arguments.path = scratch_ / "store";
+    auto opened = Store::Open({.path = arguments.path});
+    ASSERT_TRUE(opened) << opened.error().ToString();
+    owner_ = *std::move(opened);
+    for (auto* written : {&pods_, &nodes_, &services_}) {
+      *written = std::make_unique<Written>(owner_.get(), written == &pods_    ? "pods"
+                                                         : written == &nodes_ ? "nodes"
+                                                                              : "services");
+      (*written)->BeginList();
+      (*written)->EndList("10");
+    }
+    auto follower = StoreFollower::Open(arguments);
+    ASSERT_TRUE(follower) << follower.error().ToString();
+    follower_ = *std::move(follower);
+  }
+
+  std::vector<FollowedTurn> Advance(const StoreFollower::Limits& limits = {}) {
+    std::vector<FollowedTurn> turns;
+    const auto moved =
+        follower_->Advance(limits, [&](FollowedTurn turn) { turns.push_back(std::move(turn)); });
+    EXPECT_TRUE(moved) << moved.error().ToString();
+    return turns;
+  }
+
+  ScratchDirectory scratch_;
+  std::unique_ptr<Store> owner_;
+  std::unique_ptr<Written> pods_, nodes_, services_;
+  std::unique_ptr<StoreFollower> follower_;
+};
+
+TEST_F(FollowerTest, AListIsABreakAlsoWhereOnlyAnotherCollectionMoves) {
+  pods_->BeginList();
+  auto turns = Advance();
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_TRUE(turns[0].broken);
+  pods_->Commit({{"a/one", "20"}});
+  EXPECT_TRUE(Advance().empty());
+  nodes_->Commit({{"n1", "21"}}, "21");
+  turns = Advance();
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].collection.id, nodes_->id());
+  EXPECT_FALSE(turns[0].broken);
+  pods_->EndList("30");
+  turns = Advance();
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_TRUE(turns[0].broken);
+  EXPECT_TRUE(turns[0].changes.empty());
+  pods_->Commit({{"a/two", "31"}}, "31");
+  turns = Advance();
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_FALSE(turns[0].broken);
+  EXPECT_EQ(turns[0].changes.size(), 1u);
+}
+
+TEST_F(FollowerTest, AListWithinOneTurnIsABreak) {
+  pods_->BeginList();
+  pods_->Commit({{"a/one", "20"}});
+  pods_->EndList("30");
+  const auto turns = Advance();
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_TRUE(turns[0].broken);
+}
+
+TEST_F(FollowerTest, BreaksAreComparedInPiecesWhereThatIsWanted) {
+  pods_->BeginList();
+  for (int i = 0; i < 5; ++i) pods_->Commit({{"a/" + std::to_string(i), "20"}});
+  nodes_->Commit({{"n1", "21"}}, "21");
+  std::set<std::string> names;
+  for (const FollowedTurn& turn : Advance({.changes = 2, .compare_breaks = true})) {
+    EXPECT_LE(turn.changes.size(), 2u);
+    for (const FollowedChange& change : turn.changes) names.emplace(change.now->name());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"0", "1", "2", "3", "4", "n1"}));
+  // Under a cursor that stands still.
+  pods_->Commit({{"a/5", "20"}});
+  EXPECT_EQ(Advance({.compare_breaks = true}).size(), 1u);
+  EXPECT_TRUE(Advance({.compare_breaks = true}).empty());
+}
+
+TEST_F(FollowerTest, MoreChangesThanMayBeHeldAreABreak) {
+  pods_->Commit({{"a/one", "20"}, {"a/two", "21"}, {"a/three", "22"}}, "22");
+  auto turns = Advance({.changes = 2});
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_TRUE(turns[0].broken);
+  EXPECT_TRUE(turns[0].changes.empty());
+  pods_->Commit({{"a/one", "30", 100'000}, {"a/two", "31", 100'000}}, "31");
+  turns = Advance({.bytes = 50'000});
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_TRUE(turns[0].broken);
+  EXPECT_TRUE(turns[0].changes.empty());
+}
+
+class WatchHubTest : public FollowerTest {
+ protected:
+  void Start(WatchHub::Options options = {}) {
+    options.interval = std::chrono::milliseconds(5);
+    hub_ = std::make_unique<WatchHub>(follower_.get(), options);
+  }
+  // The names of what comes next, until there are so many.
+  std::vector<std::string> Next(const WatchHub::Collections& collections, WatchHub::Place& place,
+                                size_t count) {
+    std::vector<std::string> names;
+    while (names.size() < count) {
+      std::vector<FollowedChange> changes;
+      const auto wake = hub_->Next(
+          collections, place, SteadyClock::now() + std::chrono::seconds(30), [] { return false; },
+          changes);
+      if (wake != WatchHub::Wake::kChanges) break;
+      for (const FollowedChange& change : changes) {
+        names.emplace_back((change.now ? change.now : change.before)->name());
+      }
+    }
+    return names;
+  }
+
+  std::unique_ptr<WatchHub> hub_;
+};
+
+TEST_F(WatchHubTest, AVersionIsKeptForItsOwnCollectionsOnly) {
+  Start();
+  const WatchHub::Collections both = {pods_->id(), nodes_->id()};
+  const WatchHub::Collections others = {pods_->id(), services_->id()};
+  // A list of the others at version 10, then a change, then a bookmark of both at the same version.
+  hub_->Keep(others, "10", hub_->Position());
+  services_->Commit({{"a/s", "15"}}, "15");
+  WatchHub::Place place;
+  ASSERT_EQ(Next(others, place, 1), std::vector<std::string>{"s"});
+  hub_->Keep(both, "10", place.position);
+  const auto start = hub_->Find(others, "10");
+  ASSERT_TRUE(start);
+  WatchHub::Place again{start->position, ""};
+  EXPECT_EQ(Next(others, again, 1), std::vector<std::string>{"s"});
+  // By itself a version of several collections says nothing.
+  EXPECT_FALSE(hub_->Find({nodes_->id(), services_->id()}, "10"));
+  // One that is watched alone needs no such help, and gets none.
+  const auto alone = hub_->Find({services_->id()}, "10");
+  ASSERT_TRUE(alone);
+  EXPECT_LT(alone->position, place.position);
+}
+
+TEST_F(WatchHubTest, TheOldestKeptVersionsAreForgotten) {
+  Start({.max_kept = 2});
+  const WatchHub::Collections both = {pods_->id(), nodes_->id()};
+  for (const char* version : {"7", "8", "9"}) hub_->Keep(both, version, hub_->Position());
+  const auto oldest = hub_->Find(both, "7");
+  ASSERT_FALSE(oldest);
+  EXPECT_EQ(oldest.error().code, ErrorCode::kGone);
+  EXPECT_TRUE(hub_->Find(both, "8"));
+  EXPECT_TRUE(hub_->Find(both, "9"));
+}
+
+TEST_F(WatchHubTest, APlaceHasTheVersionOfWhatWasHandedOut) {
+  Start();
+  pods_->Commit({{"a/one", "20"}}, "25");
+  WatchHub::Place place;
+  ASSERT_EQ(Next({pods_->id()}, place, 1), std::vector<std::string>{"one"});
+  EXPECT_EQ(place.version, "25");
+  ASSERT_TRUE(hub_->Find({pods_->id()}, "25"));
+}
+
+TEST_F(WatchHubTest, TheWindowIsBoundedInBytes) {
+  Start({.max_bytes = 300'000});
+  WatchHub::Place place;
+  for (int i = 0; i < 5; ++i) {
+    const std::string version = std::to_string(20 + i);
+    pods_->Commit({{"a/" + version, version, 100'000}}, version);
+    ASSERT_EQ(Next({pods_->id()}, place, 1), std::vector<std::string>{version});
+  }
+  const auto oldest = hub_->Find({pods_->id()}, "10");
+  ASSERT_FALSE(oldest);
+  EXPECT_EQ(oldest.error().code, ErrorCode::kGone);
+  EXPECT_TRUE(hub_->Find({pods_->id()}, "23"));
+  // What the window lost of pods is nothing to who watches nodes.
+  WatchHub::Place early;
+  nodes_->Commit({{"n1", "40"}}, "40");
+  EXPECT_EQ(Next({nodes_->id()}, early, 1), std::vector<std::string>{"n1"});
+}
+
+TEST_F(WatchHubTest, ALateChangeThatLeavesTheWindowBringsNoOlderOneBack) {
+  Start({.max_changes = 1});
+  WatchHub::Place place;
+  const std::pair<const char*, const char*> rows[] = {{"a", "30"}, {"b", "25"}, {"c", "31"}};
+  for (const auto& [name, version] : rows) {
+    pods_->Commit({{std::string("a/") + name, version}},
+                  version == rows[1].second ? "30" : version);
+    ASSERT_EQ(Next({pods_->id()}, place, 1), std::vector<std::string>{name});
+  }
+  EXPECT_FALSE(hub_->Find({pods_->id()}, "26"));
+  EXPECT_TRUE(hub_->Find({pods_->id()}, "30"));
+}
+
+TEST_F(WatchHubTest, AListEndsItsWatchesAndNoOthers) {
+  Start();
+  WatchHub::Place place, other;
+  pods_->Commit({{"a/one", "20"}}, "20");
+  ASSERT_EQ(Next({pods_->id()}, place, 1), std::vector<std::string>{"one"});
+  pods_->BeginList();
+  std::vector<FollowedChange> changes;
+  const auto later = SteadyClock::now() + std::chrono::seconds(30);
+  const auto open = [] { return false; };
+  EXPECT_EQ(hub_->Next({pods_->id()}, place, later, open, changes), WatchHub::Wake::kListed);
+  EXPECT_FALSE(hub_->Find({pods_->id()}, "20"));
+  nodes_->Commit({{"n1", "30"}}, "30");
+  EXPECT_EQ(Next({nodes_->id()}, other, 1), std::vector<std::string>{"n1"});
+}
+
+}  // namespace
+}  // namespace larder::tools
