@@ -80,8 +80,8 @@ TEST_F(ServeTest, KubectlShowsTheSameTables) {
     const Outcome theirs = Kubectl(words), ours = Larder(words);
     EXPECT_EQ(theirs.exit_code, 0) << theirs.err;
     EXPECT_EQ(ours.exit_code, 0) << ours.err;
-    EXPECT_EQ(theirs.out, ours.out) << testing::PrintToString(words);
-    EXPECT_NE(theirs.out, "") << testing::PrintToString(words);
+    EXPECT_EQ(theirs.out, ours.out) << ::testing::PrintToString(words);
+    EXPECT_NE(theirs.out, "") << ::testing::PrintToString(words);
   }
 }
 
