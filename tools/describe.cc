@@ -9,6 +9,7 @@
 #include "tools/columns/columns.h"
 #include "tools/command.h"
 #include "tools/json_view.h"
+#include "tools/object_diff.h"
 #include "tools/output.h"
 #include "tools/printer.h"
 #include "tools/store_access.h"
@@ -84,7 +85,9 @@ void DescribeValue(const SortedJson& value, size_t indent, Output& out) {
   }
 }
 
+// Without the copy of the object that kubectl apply keeps in it, as kubectl's describe.
 void DescribeMap(const char* title, std::vector<StringPair> pairs, Output& out) {
+  std::erase_if(pairs, [](const StringPair& pair) { return pair.first == kLastApplied; });
   std::sort(pairs.begin(), pairs.end());
   if (pairs.empty()) out.Print("{:<20} <none>\n", title);
   for (size_t i = 0; i < pairs.size(); ++i) {
