@@ -76,5 +76,43 @@ TEST_F(SecretDisplayTest, AnExportSaysThatSecretsAreInTheClear) {
   EXPECT_EQ(plain.err.find("decrypted"), std::string::npos) << plain.err;
 }
 
+// An object's author could otherwise set the title of its reader's window, move its cursor, or
+// worse.
+TEST(TerminalTest, WhatObjectsSayIsShownAndNotObeyed) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "store";
+  FillSampleStore(path);
+  {
+    const auto store = Store::Open({.path = path});
+    PutObject(**store, "events", R"({"apiVersion":"v1","kind":"Event","metadata":{"name":"e2",
+        "namespace":"shop","uid":"e2","resourceVersion":"9","annotations":{"a":"\u001b[2Jgone"}},
+        "involvedObject":{"kind":"Pod","name":"web-0","namespace":"shop","uid":"u-web-0"},
+        "type":"Warning","reason":"Bell\u0007","message":"\u001b]0;title\u0007 first\nsecond",
+        "lastTimestamp":"2024-02-01T00:00:00Z","source":{"component":"\u009b31mred"}})");
+    Transaction transaction = (*store)->Begin();
+    transaction.PutQueueItem("pods", "shop/\033[5mweb-9", 9,
+                             {.added_ms = 1, .failures = 3, .last_error = "\033c\nreset"});
+    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
+  }
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--store", path});
+    const Outcome outcome = RunLarder(words);
+    for (const char* bad : {"\033", "\a", "\xc2\x9b"}) {
+      EXPECT_EQ(outcome.out.find(bad), std::string::npos) << words.front() << "\n" << outcome.out;
+    }
+    return outcome.out;
+  };
+  // As kubectl's table: a cell ends with its first line.
+  EXPECT_NE(run({"get", "events", "-n", "shop"}).find("^[]0;title^G first...\n"),
+            std::string::npos);
+  EXPECT_NE(run({"describe", "pod", "web-0", "-n", "shop"}).find("^[]0;title^G first second"),
+            std::string::npos);
+  EXPECT_NE(run({"describe", "event", "e2", "-n", "shop"}).find("a=^[[2Jgone"), std::string::npos);
+  EXPECT_NE(run({"history", "pod/web-0", "-n", "shop"}).find("^[[31mred"), std::string::npos);
+  EXPECT_NE(run({"queue", "show", "pods"}).find("^[c reset"), std::string::npos);
+  EXPECT_NE(run({"get", "events", "-A", "-o", "custom-columns=R:.reason"}).find("Bell^G"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace larder
