@@ -1,9 +1,13 @@
 // `larder backup create|ls|verify|restore|prune`: copies of a store on another disk.
 #include "tools/backup.h"
 
-#include <unistd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -28,26 +32,71 @@ struct BackupArguments {
   bool json = false;
 };
 
-// The store itself where nobody has it open, else a snapshot that its owner makes for us.
+// What a backup is copied from, so that the store is ours only while the snapshot is made: its
+// owner goes on, and one that starts is not refused. Removed on every way out.
+//
+// The lock lets one process at a time back a store up. So a snapshot that is there when we have it
+// is what a killed one left, or what an owner made for one that did not wait.
+class Source {
+ public:
+  static constexpr const char* kName = "backup-in-progress";
+
+  ~Source() { Remove(); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  static Result<std::unique_ptr<Source>> Take(const StoreArguments& store,
+                                              const std::stop_token& stop) {
+    LARDER_RETURN_IF_ERROR(ListSnapshots(store.path));  // is it a store?
+    LARDER_ASSIGN_OR_RETURN(FileLock lock, Lock(store.path));
+    std::unique_ptr<Source> source(new Source(store, std::move(lock)));
+    source->Remove();
+    LARDER_RETURN_IF_ERROR(SnapshotLiveOrNot(store, kName, stop));
+    return source;
+  }
+
+  Result<BackupInfo> CopyTo(const std::string& backups) const {
+    StoreOptions options = store_.Options();
+    options.path = Path();
+    LARDER_ASSIGN_OR_RETURN(const auto snapshot, Store::Open(options));
+    return CreateBackup(*snapshot, backups);
+  }
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using FileLock = std::unique_ptr<std::FILE, CloseFile>;  // given back where it is closed
+
+  Source(const StoreArguments& store, FileLock lock) : store_(store), lock_(std::move(lock)) {}
+
+  std::string Path() const { return fmt::format("{}/snapshots/{}", store_.path, kName); }
+  // Also what is left of one whose removal was cut off, which is no snapshot any more.
+  void Remove() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(Path(), ignored);
+  }
+
+  static Result<FileLock> Lock(const std::string& store) {
+    const std::string folder = store + "/snapshots", path = folder + "/backup.lock";
+    (void)::mkdir(folder.c_str(), 0700);
+    FileLock lock(std::fopen(path.c_str(), "ae"));
+    if (lock && ::flock(::fileno(lock.get()), LOCK_EX | LOCK_NB) == 0) return lock;
+    if (lock && errno == EWOULDBLOCK) {
+      return MakeError(ErrorCode::kLocked, "another backup of {} is being made", store);
+    }
+    return MakeError(ErrorCode::kIo, "cannot lock {}: {}", path, std::strerror(errno));
+  }
+
+  const StoreArguments& store_;
+  const FileLock lock_;
+};
+
 Result<BackupInfo> BackUp(const BackupArguments& arguments, const std::stop_token& stop) {
-  const auto own = Store::Open(arguments.store.Options());
-  if (own) return CreateBackup(**own, arguments.backups);
-  if (own.error().code != ErrorCode::kLocked) {
-    return tl::unexpected(ExplainStoreError(own.error(), arguments.store, "a backup"));
-  }
-  const std::string name = fmt::format("backup-{}", ::getpid());
-  LARDER_ASSIGN_OR_RETURN(const SnapshotInfo snapshot,
-                          SnapshotLiveOrNot(arguments.store, name, stop));
-  StoreOptions options = arguments.store.Options();
-  options.path = fmt::format("{}/snapshots/{}", arguments.store.path, snapshot.name);
-  Result<BackupInfo> info;
-  {
-    const auto store = Store::Open(options);
-    info = store ? CreateBackup(**store, arguments.backups)
-                 : Result<BackupInfo>(tl::unexpected(store.error()));
-  }
-  LARDER_RETURN_IF_ERROR(RemoveSnapshot(arguments.store.path, name));
-  return info;
+  LARDER_ASSIGN_OR_RETURN(const auto source, Source::Take(arguments.store, stop));
+  auto info = source->CopyTo(arguments.backups);
+  if (info) return info;
+  return tl::unexpected(ExplainStoreError(info.error(), arguments.store, "a backup"));
 }
 
 Result<int> Create(const BackupArguments& arguments, const std::stop_token& stop) {

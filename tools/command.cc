@@ -9,11 +9,12 @@
 #include <thread>
 
 #include "tools/backup.h"
+#include "tools/output.h"
 
 namespace larder::tools {
 
 int Fail(const Error& error) {
-  std::fprintf(stderr, "larder: %s\n", error.message.c_str());
+  std::fprintf(stderr, "larder: %s\n", Printable(error.message).c_str());
   switch (error.code) {
     case ErrorCode::kCancelled:
       return kInterrupted;

@@ -9,6 +9,7 @@
 #include "tools/columns/columns.h"
 #include "tools/command.h"
 #include "tools/json_view.h"
+#include "tools/object_diff.h"
 #include "tools/output.h"
 #include "tools/printer.h"
 #include "tools/store_access.h"
@@ -52,18 +53,18 @@ void DescribeField(const std::string& title, const SortedJson& value, size_t ind
   if (!value.is_structured()) {
     std::string text = ScalarText(value);
     if (text.find('\n') == std::string::npos) {
-      out.Print("{}{:<{}} {}\n", margin, title + ":", indent > 20 ? 1 : 20 - indent, text);
+      out.PrintForPeople("{}{:<{}} {}\n", margin, title + ":", indent > 20 ? 1 : 20 - indent, text);
       return;
     }
-    out.Print("{}{}:\n", margin, title);
+    out.PrintForPeople("{}{}:\n", margin, title);
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
-      out.Print("{}  {}\n", margin, text.substr(begin, end - begin));
+      out.PrintForPeople("{}  {}\n", margin, text.substr(begin, end - begin));
       begin = end + 1;
     }
     return;
   }
-  out.Print("{}{}:\n", margin, title);
+  out.PrintForPeople("{}{}:\n", margin, title);
   DescribeValue(value, indent + 2, out);
 }
 
@@ -75,7 +76,7 @@ void DescribeValue(const SortedJson& value, size_t indent, Output& out) {
   bool first = true;
   for (const SortedJson& child : value) {
     if (!child.is_structured()) {
-      out.Print("{}{}\n", std::string(indent, ' '), ScalarText(child));
+      out.PrintForPeople("{}{}\n", std::string(indent, ' '), ScalarText(child));
       continue;
     }
     if (!first) out.Write("\n");
@@ -84,11 +85,13 @@ void DescribeValue(const SortedJson& value, size_t indent, Output& out) {
   }
 }
 
+// Without the copy of the object that kubectl apply keeps in it, as kubectl's describe.
 void DescribeMap(const char* title, std::vector<StringPair> pairs, Output& out) {
+  std::erase_if(pairs, [](const StringPair& pair) { return pair.first == kLastApplied; });
   std::sort(pairs.begin(), pairs.end());
-  if (pairs.empty()) out.Print("{:<20} <none>\n", title);
+  if (pairs.empty()) out.PrintForPeople("{:<20} <none>\n", title);
   for (size_t i = 0; i < pairs.size(); ++i) {
-    out.Print("{:<20} {}={}\n", i == 0 ? title : "", pairs[i].first, pairs[i].second);
+    out.PrintForPeople("{:<20} {}={}\n", i == 0 ? title : "", pairs[i].first, pairs[i].second);
   }
 }
 
@@ -129,7 +132,7 @@ void DescribeEvents(Store& store, const Catalog& catalog, const Object& object, 
     return true;
   });
   if (table.rows() == 0) {
-    out.Print("{:<20} <none>\n", "Events:");
+    out.PrintForPeople("{:<20} <none>\n", "Events:");
     return;
   }
   out.Write("Events:\n");
@@ -140,7 +143,7 @@ void Describe(Store& store, const Catalog& catalog, const Object& object) {
   Output& out = Stdout();
   SortedJson document = SortedDocument(object, false);
   const auto line = [&](const char* title, std::string_view text) {
-    out.Print("{:<20} {}\n", title, text.empty() ? "<none>" : text);
+    out.PrintForPeople("{:<20} {}\n", title, text.empty() ? "<none>" : text);
   };
   line("Name:", object.name());
   if (!object.ns().empty()) line("Namespace:", object.ns());

@@ -207,7 +207,7 @@ std::string Shortened(const std::string& text) {
 
 void PrintDetail(const ResourceDiff& diff, bool colour, Output& out) {
   for (const Difference& difference : diff.differences) {
-    const std::string name = diff.resource + " " + difference.key.ToString() + "\n";
+    const std::string name = Printable(diff.resource + " " + difference.key.ToString()) + "\n";
     if (!difference.before) {
       out.Write(Paint("+ " + name, Colour::kGreen, colour));
     } else if (!difference.now) {
@@ -215,9 +215,9 @@ void PrintDetail(const ResourceDiff& diff, bool colour, Output& out) {
     } else {
       out.Write(Paint("~ " + name, Colour::kYellow, colour));
       for (const FieldChange& field : CompareObjects(*difference.before, *difference.now)) {
-        out.Print("    {}: {} -> {}\n", field.path,
-                  field.before.empty() ? "(none)" : Shortened(field.before),
-                  field.now.empty() ? "(none)" : Shortened(field.now));
+        out.PrintForPeople("    {}: {} -> {}\n", field.path,
+                           field.before.empty() ? "(none)" : Shortened(field.before),
+                           field.now.empty() ? "(none)" : Shortened(field.now));
       }
     }
     if (out.closed()) return;

@@ -1,4 +1,5 @@
 // `larder export`: a store's objects as JSON lines.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,12 +32,25 @@ Result<std::vector<CollectionInfo>> Chosen(Store& store, const std::string& reso
   return out;
 }
 
+// A file in the clear of what is encrypted at rest should surprise nobody.
+void SayWhatIsDecrypted(const Store& store, const std::vector<CollectionInfo>& collections) {
+  for (const std::string& resource : store.options().encrypted_resources) {
+    if (std::any_of(collections.begin(), collections.end(), [&](const CollectionInfo& info) {
+          return info.spec.resource.ToString() == resource;
+        })) {
+      std::fprintf(stderr, "larder: %s are written decrypted: guard the file as you do the key\n",
+                   resource.c_str());
+    }
+  }
+}
+
 Result<int> Run(const ExportArguments& arguments, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   LARDER_ASSIGN_OR_RETURN(const auto collections, Chosen(*store, arguments.resources));
   const bool compress =
       arguments.compress ||
       (arguments.file.size() > 4 && arguments.file.substr(arguments.file.size() - 4) == ".zst");
+  if (!arguments.store.key_file.empty()) SayWhatIsDecrypted(*store, collections);
   LARDER_ASSIGN_OR_RETURN(const auto writer, ExportWriter::Open(arguments.file, compress));
   Progress progress("exporting", 0);
   uint64_t total = 0;

@@ -127,7 +127,7 @@ Result<int> GetByIndex(const IndexArguments& arguments) {
     }
     std::sort(keys.begin(), keys.end(), ComesBefore);
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-    for (const ObjectKey& key : keys) Stdout().Print("{}\n", key.ToString());
+    for (const ObjectKey& key : keys) Stdout().PrintForPeople("{}\n", key.ToString());
     return kOk;
   }
   PrintOptions print;

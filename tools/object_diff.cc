@@ -47,11 +47,42 @@ void Compare(const Json& before, const Json& now, const std::string& path,
   out.push_back({path, before.dump(), now.dump()});
 }
 
+// One value of two states: whether it differs is left, in kubectl diff's words.
+void Hide(Json* before, Json* now) {
+  const bool both = before && now, same = both && *before == *now;
+  if (before) *before = both && !same ? "*** (before)" : "***";
+  if (now) *now = both && !same ? "*** (after)" : "***";
+}
+
+Json* Member(Json* object, const std::string& name) {
+  const bool has = object && object->is_object() && object->contains(name);
+  return has ? &(*object)[name] : nullptr;
+}
+
+void HideSecret(Json& before, Json& now) {
+  for (const char* part : {"data", "stringData"}) {
+    Json *const a = Member(&before, part), *const b = Member(&now, part);
+    for (Json* const names : {a, b}) {
+      if (!names || !names->is_object()) continue;
+      for (const auto& [name, value] : names->items()) {
+        // Those that both have are hidden with the first.
+        if (names == a || !Member(a, name)) Hide(Member(a, name), Member(b, name));
+      }
+    }
+  }
+  const auto applied = [](Json& object) {
+    return Member(Member(Member(&object, "metadata"), "annotations"), kLastApplied);
+  };
+  Hide(applied(before), applied(now));
+}
+
 }  // namespace
 
 std::vector<FieldChange> CompareObjects(const Object& before, const Object& now) {
+  Json a = before.ToMutable(), b = now.ToMutable();
+  if (now.kind() == "Secret") HideSecret(a, b);
   std::vector<FieldChange> out;
-  Compare(before.ToMutable(), now.ToMutable(), "", out);
+  Compare(a, b, "", out);
   return out;
 }
 

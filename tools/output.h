@@ -16,6 +16,11 @@
 
 namespace larder::tools {
 
+// What others wrote, for a person to read: control characters, by which an object could set the
+// window's title or overwrite what stands above, are shown instead of sent (ESC is ^[, as kubectl
+// has it). Line ends and tabs stay. Paint afterwards.
+std::string Printable(std::string text);
+
 class Output {
  public:
   explicit Output(int fd) : fd_(fd) {}
@@ -28,6 +33,11 @@ class Output {
   template <typename... Args>
   bool Print(fmt::format_string<Args...> format, Args&&... args) {
     return Write(fmt::format(format, std::forward<Args>(args)...));
+  }
+  // The same, Printable.
+  template <typename... Args>
+  bool PrintForPeople(fmt::format_string<Args...> format, Args&&... args) {
+    return Write(Printable(fmt::format(format, std::forward<Args>(args)...)));
   }
   bool Flush();
   bool closed() const { return closed_; }

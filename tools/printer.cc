@@ -45,6 +45,10 @@ class TablePrinter final : public Printer {
       const Column& column = columns_.columns[i];
       if (column.priority != 0 && !wide_) continue;
       std::string& text = cells[i].text;
+      // As kubectl: of a text its first line.
+      if (const size_t end = text.find_first_of("\f\n\r"); end != std::string::npos) {
+        text.replace(end, std::string::npos, "...");
+      }
       out.cells.push_back(column.format == "name" ? prefix_ + text : std::move(text));
     }
     for (const std::string& label : options_.label_columns) {

@@ -125,7 +125,7 @@ class StatusLine {
       std::string& said = said_[entry.fingerprint];
       if (why == said) continue;
       std::fprintf(stderr, "%s%s: %s; trying again\n", width_ > 0 ? "\r\033[K" : "",
-                   entry.collection.c_str(), why.c_str());
+                   entry.collection.c_str(), Printable(why).c_str());
       said = std::move(why);
     }
   }

@@ -12,17 +12,13 @@ constexpr size_t kNarrowest = 6;
 }  // namespace
 
 size_t DisplayWidth(std::string_view text) {
-  size_t width = 0;
-  bool escape = false;
-  for (const char c : text) {
-    if (c == '\033') escape = true;
-    if (!escape && (static_cast<unsigned char>(c) & 0xc0) != 0x80) ++width;
-    if (escape && c == 'm') escape = false;
-  }
-  return width;
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
 }
 
 TableWriter::TableWriter(std::vector<std::string> header) : header_(std::move(header)) {
+  for (std::string& name : header_) name = Printable(std::move(name));
   Widen(header_);
 }
 
@@ -40,7 +36,11 @@ void TableWriter::Widen(const std::vector<std::string>& row) {
 
 void TableWriter::Add(std::vector<std::string> row) {
   // A cell is one line: what an object says must not break the table.
-  for (std::string& cell : row) std::replace(cell.begin(), cell.end(), '\n', ' ');
+  for (std::string& cell : row) {
+    std::replace(cell.begin(), cell.end(), '\n', ' ');
+    std::replace(cell.begin(), cell.end(), '\t', ' ');
+    cell = Printable(std::move(cell));
+  }
   Widen(row);
   rows_.push_back(std::move(row));
 }

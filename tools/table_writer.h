@@ -1,7 +1,7 @@
 // Rows in columns, three spaces apart, as kubectl sets them.
 //
 // Rows are held until Flush, because a column is as wide as its widest cell. Widths only grow, so
-// that rows that come later (a watch) stay in line.
+// that rows that come later (a watch) stay in line. Cells are one line each and Printable.
 //
 //   TableWriter table({"NAME", "AGE"});
 //   table.Add({"web-0", "3d"});

@@ -101,7 +101,7 @@ void Print(const Checked& checked) {
   const VerifyReport& report = checked.report;
   Output& out = Stdout();
   for (size_t i = 0; i < report.problems.size(); ++i) {
-    out.Print("{}: {}\n", checked.places[i], report.problems[i].message);
+    out.PrintForPeople("{}: {}\n", checked.places[i], report.problems[i].message);
   }
   if (report.problem_count > report.problems.size()) {
     out.Print("... and {} more\n", report.problem_count - report.problems.size());

@@ -69,9 +69,8 @@ std::string PodJson(const std::string& name, const std::string& phase, const std
 }
 
 void PutWidgets(Store& store) {
-  auto crds = Indexer::Open(&store, nullptr, SpecOf("customresourcedefinitions"), {});
-  ASSERT_TRUE(crds);
-  Put(**crds, R"({"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+  PutObject(store, "customresourcedefinitions",
+            R"({"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
       "metadata":{"name":"widgets.example.com","uid":"crd","resourceVersion":"3",
       "creationTimestamp":"2024-01-01T00:00:00Z"},"spec":{"group":"example.com","scope":"Namespaced",
       "names":{"plural":"widgets","singular":"widget","kind":"Widget","shortNames":["wd"]},
@@ -107,6 +106,12 @@ void PutPod(Store& store, const std::string& name, const std::string& phase,
   Put(*OpenPods(store), PodJson(name, phase, version));
 }
 
+void PutObject(Store& store, const std::string& resource, const std::string& json) {
+  const auto indexer = Indexer::Open(&store, nullptr, SpecOf(resource), {});
+  ASSERT_TRUE(indexer) << indexer.error().ToString();
+  Put(**indexer, json);
+}
+
 void DeletePod(Store& store, const std::string& name, const std::string& version) {
   const auto pods = OpenPods(store);
   auto writer = pods->BeginWrite();
@@ -119,26 +124,26 @@ void FillSampleStore(const std::string& path) {
   const auto store = Store::Open({.path = path});
   ASSERT_TRUE(store) << store.error().ToString();
   for (const char* name : {"db-0", "web-0", "web-1"}) PutPod(**store, name, "Running", "7");
-  auto deployments = Indexer::Open(store->get(), nullptr, SpecOf("deployments"), {});
-  Put(**deployments, R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web",
+  PutObject(**store, "deployments",
+            R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web",
       "namespace":"shop","uid":"dep","resourceVersion":"5","creationTimestamp":"2024-01-01T00:00:00Z"},
       "spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}}},
       "status":{"readyReplicas":2,"updatedReplicas":2,"availableReplicas":2}})");
-  auto sets = Indexer::Open(store->get(), nullptr, SpecOf("replicasets"), {});
-  Put(**sets, R"({"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"web-1",
+  PutObject(**store, "replicasets",
+            R"({"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"web-1",
       "namespace":"shop","uid":"rs-1","resourceVersion":"6","creationTimestamp":"2024-01-01T00:00:00Z",
       "ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":"dep",
       "controller":true}]},"spec":{"replicas":2},"status":{"replicas":2,"readyReplicas":2}})");
-  auto nodes = Indexer::Open(store->get(), nullptr, SpecOf("nodes"), {});
-  Put(**nodes, R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"n",
+  PutObject(**store, "nodes",
+            R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"n",
       "resourceVersion":"2","creationTimestamp":"2024-01-01T00:00:00Z",
       "labels":{"node-role.kubernetes.io/worker":""}},"status":{"conditions":[{"type":"Ready",
       "status":"True"}],"nodeInfo":{"kubeletVersion":"v1.32.0"}}})");
-  auto namespaces = Indexer::Open(store->get(), nullptr, SpecOf("namespaces"), {});
-  Put(**namespaces, R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"ns",
+  PutObject(**store, "namespaces",
+            R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"ns",
       "resourceVersion":"1"},"status":{"phase":"Active"}})");
-  auto events = Indexer::Open(store->get(), nullptr, SpecOf("events"), {});
-  Put(**events, R"({"apiVersion":"v1","kind":"Event","metadata":{"name":"e1","namespace":"shop",
+  PutObject(**store, "events",
+            R"({"apiVersion":"v1","kind":"Event","metadata":{"name":"e1","namespace":"shop",
       "uid":"e","resourceVersion":"8"},"involvedObject":{"kind":"Pod","name":"web-0",
       "namespace":"shop","uid":"u-web-0"},"type":"Warning","reason":"BackOff","message":"it fell over",
       "source":{"component":"kubelet"},"lastTimestamp":"2024-02-01T00:00:00Z"})");

@@ -17,6 +17,8 @@ void FillSampleStore(const std::string& path);
 // Writes one pod of namespace shop, as its owner would.
 void PutPod(Store& store, const std::string& name, const std::string& phase,
             const std::string& version);
+// Writes any object of a known resource ("secrets"), as its owner would.
+void PutObject(Store& store, const std::string& resource, const std::string& json);
 void DeletePod(Store& store, const std::string& name, const std::string& version);
 
 }  // namespace larder

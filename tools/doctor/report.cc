@@ -68,9 +68,9 @@ std::string RenderText(const DoctorReport& report, bool colour) {
     const Colour paint = finding.severity == Severity::kProblem   ? Colour::kRed
                          : finding.severity == Severity::kWarning ? Colour::kYellow
                                                                   : Colour::kDim;
-    out += fmt::format("{} {}: {}\n    {}\n",
-                       Paint(fmt::format("{:<7}", ToString(finding.severity)), paint, colour),
-                       finding.title, finding.evidence, finding.advice);
+    out += Paint(fmt::format("{:<7}", ToString(finding.severity)), paint, colour) +
+           Printable(
+               fmt::format(" {}: {}\n    {}\n", finding.title, finding.evidence, finding.advice));
   }
   for (const ReportTable& table : report.tables) {
     out += "\n" + Paint(table.title, Colour::kBold, colour) + "\n" + FormatTable(table);

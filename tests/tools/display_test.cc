@@ -1,0 +1,118 @@
+// What must not reach a screen: the values of Secrets, and what a terminal would obey.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/tools/sample_store.h"
+
+namespace larder {
+namespace {
+
+class SecretDisplayTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(Key()) << std::string(43, 'A') << "=\n";
+    std::filesystem::permissions(Key(), std::filesystem::perms(0600));
+  }
+  std::string Key() const { return scratch_ / "key"; }
+  // kubectl apply leaves a copy of what was applied in an annotation.
+  std::string Fill(const std::string& name, const std::string& version,
+                   const std::string& value) const {
+    const auto store = Store::Open({.path = scratch_ / name, .encryption_key_file = Key()});
+    EXPECT_TRUE(store) << store.error().ToString();
+    PutObject(**store, "secrets",
+              R"({"apiVersion":"v1","kind":"Secret","metadata":{"name":"login","namespace":"shop",)"
+              R"("uid":"s","resourceVersion":")" +
+                  version +
+                  R"(","annotations":{"note":"plain","kubectl.kubernetes.io/)"
+                  R"(last-applied-configuration":"{\"data\":{\"password\":\")" +
+                  value + R"(\"}}\n"}},"data":{"password":")" + value +
+                  R"(","user":"c2FtZQ=="},"type":"Opaque"})");
+    return scratch_ / name;
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(SecretDisplayTest, DescribeShowsSizesOnly) {
+  const std::string store = Fill("store", "5", "aHVudGVyMg==");
+  const Outcome shown = RunLarder({"describe", "secret", "login", "-n", "shop", "--store", store,
+                                   "--encryption-key-file", Key()});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("note=plain"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("12 bytes in base64"), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.find("aHVudGVyMg"), std::string::npos) << shown.out;
+}
+
+TEST_F(SecretDisplayTest, DiffSaysThatValuesDifferAndNotWhatTheyAre) {
+  const std::string before = Fill("before", "5", "aHVudGVyMg=="),
+                    now = Fill("now", "6", "YWZ0ZXI=");
+  for (const char* how : {"--encryption-key-file", "--json"}) {
+    std::vector<std::string> words = {"diff", before, now, "--encryption-key-file", Key()};
+    if (std::string(how) == "--json") words.emplace_back(how);
+    const Outcome diff = RunLarder(words);
+    EXPECT_EQ(diff.exit_code, 1) << diff.err;
+    EXPECT_NE(diff.out.find("data.password"), std::string::npos) << diff.out;
+    EXPECT_NE(diff.out.find("*** (before)"), std::string::npos) << diff.out;
+    EXPECT_NE(diff.out.find("*** (after)"), std::string::npos) << diff.out;
+    EXPECT_EQ(diff.out.find("data.user"), std::string::npos) << diff.out;
+    for (const char* value : {"aHVudGVyMg", "YWZ0ZXI"}) {
+      EXPECT_EQ(diff.out.find(value), std::string::npos) << diff.out;
+    }
+  }
+}
+
+TEST_F(SecretDisplayTest, AnExportSaysThatSecretsAreInTheClear) {
+  const std::string store = Fill("store", "5", "aHVudGVyMg==");
+  const Outcome clear = RunLarder({"export", "--store", store, "--encryption-key-file", Key()});
+  ASSERT_EQ(clear.exit_code, 0) << clear.err;
+  EXPECT_NE(clear.out.find("aHVudGVyMg"), std::string::npos) << clear.out;
+  EXPECT_NE(clear.err.find("larder: secrets are written decrypted"), std::string::npos)
+      << clear.err;
+  FillSampleStore(scratch_ / "plain");
+  const Outcome plain =
+      RunLarder({"export", "--store", scratch_ / "plain", "--encryption-key-file", Key()});
+  EXPECT_EQ(plain.err.find("decrypted"), std::string::npos) << plain.err;
+}
+
+// An object's author could otherwise set the title of its reader's window, move its cursor, or
+// worse.
+TEST(TerminalTest, WhatObjectsSayIsShownAndNotObeyed) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "store";
+  FillSampleStore(path);
+  {
+    const auto store = Store::Open({.path = path});
+    PutObject(**store, "events", R"({"apiVersion":"v1","kind":"Event","metadata":{"name":"e2",
+        "namespace":"shop","uid":"e2","resourceVersion":"9","annotations":{"a":"\u001b[2Jgone"}},
+        "involvedObject":{"kind":"Pod","name":"web-0","namespace":"shop","uid":"u-web-0"},
+        "type":"Warning","reason":"Bell\u0007","message":"\u001b]0;title\u0007 first\nsecond",
+        "lastTimestamp":"2024-02-01T00:00:00Z","source":{"component":"\u009b31mred"}})");
+    Transaction transaction = (*store)->Begin();
+    transaction.PutQueueItem("pods", "shop/\033[5mweb-9", 9,
+                             {.added_ms = 1, .failures = 3, .last_error = "\033c\nreset"});
+    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
+  }
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--store", path});
+    const Outcome outcome = RunLarder(words);
+    for (const char* bad : {"\033", "\a", "\xc2\x9b"}) {
+      EXPECT_EQ(outcome.out.find(bad), std::string::npos) << words.front() << "\n" << outcome.out;
+    }
+    return outcome.out;
+  };
+  // As kubectl's table: a cell ends with its first line.
+  EXPECT_NE(run({"get", "events", "-n", "shop"}).find("^[]0;title^G first...\n"),
+            std::string::npos);
+  EXPECT_NE(run({"describe", "pod", "web-0", "-n", "shop"}).find("^[]0;title^G first second"),
+            std::string::npos);
+  EXPECT_NE(run({"describe", "event", "e2", "-n", "shop"}).find("a=^[[2Jgone"), std::string::npos);
+  EXPECT_NE(run({"history", "pod/web-0", "-n", "shop"}).find("^[[31mred"), std::string::npos);
+  EXPECT_NE(run({"queue", "show", "pods"}).find("^[c reset"), std::string::npos);
+  EXPECT_NE(run({"get", "events", "-A", "-o", "custom-columns=R:.reason"}).find("Bell^G"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace larder
