@@ -186,7 +186,7 @@ Result<SharedInformer*> Manager::Impl::OpenInformer(const Source& source,
           {},
           {}});
   });
-  client->AddInformer(opened);
+  LARDER_RETURN_IF_ERROR(client->AddInformer(opened));
   return opened;
 }
 
