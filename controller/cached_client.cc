@@ -71,7 +71,9 @@ Result<ObjectPtr> CachedClient::Get(const ResourceName& name, const ObjectKey& k
 
 Result<ObjectPtr> CachedClient::Find(const ResourceName& name, const ObjectKey& key,
                                      const std::stop_token& stop) {
-  Result<ObjectPtr> object = Get(name, key, stop);
+  // A resource that the server does not have is an error, and no object that is not there.
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  Result<ObjectPtr> object = Read(resource, key, stop);
   if (!object && object.error().code == ErrorCode::kNotFound) return ObjectPtr();
   return object;
 }

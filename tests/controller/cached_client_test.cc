@@ -150,5 +150,12 @@ TEST_F(CachedClientTest, AResumedCollectionIsReadBeforeTheServerAnswers) {
   EXPECT_THAT(Keys(again->client().List("pods")), ElementsAre("default/x"));
 }
 
+TEST_F(CachedClientTest, AResourceThatDoesNotExistIsAnErrorAndNoAbsentObject) {
+  auto manager = RunPods();
+  const auto found = (*manager)->client().Find("gadgets.example.com", {"default", "x"});
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("gadgets"));
+}
+
 }  // namespace
 }  // namespace larder
