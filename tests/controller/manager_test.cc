@@ -252,6 +252,34 @@ TEST_F(ManagerTest, OnlyTheLeaderReconcilesAndTheStandbyTakesOverFromAWarmStore)
   EXPECT_EQ(cluster().StatsOf("pods").lists, lists);
 }
 
+TEST_F(ManagerTest, WhatChangesAfterATakeoverGoesBeforeWhatAStandbyQueued) {
+  auto gate = std::make_shared<Gate>();
+  const auto run = [&](const std::string& name) {
+    return RunPods(
+        [&, name, gate](ReconcileContext&, const ReconcileRequest& request) {
+          if (name == "two") {
+            runs_.Add(request.key.ToString());
+            gate->Wait();
+          }
+          return Result<Outcome>(Outcome::Done());
+        },
+        ElectionOptions(name));
+  };
+  auto first = run("one");
+  ASSERT_TRUE((*first)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+  auto second = run("two");
+  WorkQueue& queue = (*second)->FindController("pods")->queue();
+  for (int i = 0; i < 5; ++i) CreatePod("p" + std::to_string(i));
+  ASSERT_TRUE(Eventually([&] { return queue.Len() == 5; }));
+  ASSERT_TRUE(first->Stop());
+  ASSERT_TRUE(Eventually([&] { return runs_.Order().size() == 1; }));  // and waits at the gate
+  CreatePod("live");
+  ASSERT_TRUE(Eventually([&] { return queue.Len() == 5; }));
+  gate->Open();
+  ASSERT_TRUE(Eventually([&] { return runs_.Order().size() == 6; }));
+  EXPECT_EQ(runs_.Order()[1], "default/live");
+}
+
 TEST_F(ManagerTest, ReplicasWithTheSameIdAreStillTwoCandidates) {
   const auto run = [&](const std::string& store) {
     ManagerOptions options = ElectionOptions(store);
