@@ -3,16 +3,6 @@
 #include "controller/owner.h"
 
 namespace larder {
-namespace {
-
-// How many objects it leaves out, roughly: the fewer, the better it serves reads.
-int Narrowness(const InformerOptions& options) {
-  return (options.ns.empty() ? 0 : 1) + (options.label_selector.empty() ? 0 : 2) +
-         (options.field_selector.empty() ? 0 : 2) + (options.shard_selector.empty() ? 0 : 2) +
-         (options.metadata_only ? 8 : 0);
-}
-
-}  // namespace
 
 CachedClient::CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write,
                            Clock* clock)
@@ -44,35 +34,46 @@ Result<Resource> CachedClient::ResolveForWrite(const ResourceName& name,
   return resource;
 }
 
-SharedInformer* CachedClient::InformerOf(const Resource& resource) const {
-  ReaderLock lock(mutex_);
-  const auto found = informers_.find(resource.Path());
-  return found == informers_.end() ? nullptr : found->second;
+CachedClient::WatchedPtr CachedClient::Watched(const Resource& resource,
+                                               std::string_view ns) const {
+  WatchedPtr watched;
+  {
+    ReaderLock lock(mutex_);
+    const auto found = watched_.find(resource.Path());
+    if (found != watched_.end()) watched = found->second;
+  }
+  return watched && watched->Serves(ns) ? watched : nullptr;
 }
 
-void CachedClient::AddInformer(SharedInformer* informer) {
+Result<void> CachedClient::AddInformer(SharedInformer* informer) {
   WriterLock lock(mutex_);
-  SharedInformer*& current = informers_[informer->options().resource.Path()];
-  if (!current || Narrowness(informer->options()) < Narrowness(current->options())) {
-    current = informer;
-  }
+  WatchedPtr& watched = watched_[informer->options().resource.Path()];
+  LARDER_ASSIGN_OR_RETURN(watched, internal::WatchedResource::With(watched.get(), informer));
+  return {};
 }
 
 void CachedClient::RemoveInformers() {
   WriterLock lock(mutex_);
-  informers_.clear();
+  watched_.clear();
+}
+
+Result<ObjectPtr> CachedClient::Read(const Resource& resource, const ObjectKey& key,
+                                     const std::stop_token& stop) {
+  if (const WatchedPtr watched = Watched(resource, key.ns)) return watched->Get(key);
+  return live_.Get(resource, key, {}, stop);
 }
 
 Result<ObjectPtr> CachedClient::Get(const ResourceName& name, const ObjectKey& key,
                                     const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  if (SharedInformer* informer = InformerOf(resource)) return informer->GetIndexer().GetByKey(key);
-  return live_.Get(resource, key, {}, stop);
+  return Read(resource, key, stop);
 }
 
 Result<ObjectPtr> CachedClient::Find(const ResourceName& name, const ObjectKey& key,
                                      const std::stop_token& stop) {
-  Result<ObjectPtr> object = Get(name, key, stop);
+  // A resource that the server does not have is an error, and no object that is not there.
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  Result<ObjectPtr> object = Read(resource, key, stop);
   if (!object && object.error().code == ErrorCode::kNotFound) return ObjectPtr();
   return object;
 }
@@ -80,10 +81,7 @@ Result<ObjectPtr> CachedClient::Find(const ResourceName& name, const ObjectKey& 
 Result<std::vector<ObjectPtr>> CachedClient::List(const ResourceName& name, const Query& query,
                                                   const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  if (SharedInformer* informer = InformerOf(resource)) {
-    LARDER_ASSIGN_OR_RETURN(QueryPage page, informer->GetLister().List(query));
-    return std::move(page.objects);
-  }
+  if (const WatchedPtr watched = Watched(resource, query.ns)) return watched->List(query);
   if (query.index) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{} is not watched, so it has no index {}: watch it with this index",
@@ -103,8 +101,7 @@ Result<std::vector<ObjectPtr>> CachedClient::ListOwned(const ResourceName& name,
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
   Query query;
   query.ns = std::string(owner.ns());
-  SharedInformer* informer = InformerOf(resource);
-  const bool indexed = informer && !owner.uid().empty();
+  const bool indexed = Watched(resource, query.ns) && !owner.uid().empty();
   if (indexed) query.index = {kOwnerIndex, std::string(owner.uid())};
   Result<std::vector<ObjectPtr>> objects = List(resource, query, stop);
   // The index is declared by Owns(), and not ready while it is being built: then all are looked at.
@@ -192,7 +189,8 @@ Result<void> CachedClient::Delete(const ResourceName& name, const ObjectKey& key
 Result<void> CachedClient::WaitForCache(const ResourceName& name, const Object& written,
                                         Clock::Steady deadline, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  SharedInformer* informer = InformerOf(resource);
+  const WatchedPtr watched = Watched(resource, written.ns());
+  SharedInformer* const informer = watched ? watched->Showing(written) : nullptr;
   if (!informer) return {};
   return informer->WaitUntil(written.resource_version(), deadline, stop);
 }

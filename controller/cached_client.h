@@ -1,10 +1,13 @@
 // A controller's view of the cluster: reads come from the store, writes go to the server.
 //
 // Get, Find and List read what the manager watches from the store, without a request; anything else
-// is asked of the server. The store is a little behind the server: after a write, a read may still
-// show the state before it (WaitForCache waits for one's own write); a write with the
-// resourceVersion that was read fails with kConflict where somebody was faster. Objects are named
-// by resource ("pods", "deployments.apps", "widgets.v1.example.com") or a Resource.
+// (another resource, a namespace that nobody watches) is asked of the server. Where several
+// informers watch parts of one resource, a read sees all of them. What is watched and was not
+// listed completely yet is kNotReady, never half. The store is a little behind the server: after a
+// write, a read may still show the state before it (WaitForCache waits for one's own write); a
+// write with the resourceVersion that was read fails with kConflict where somebody was faster.
+// Objects are named by resource ("pods", "deployments.apps", "widgets.v1.example.com") or a
+// Resource.
 //
 // Writes of a manager with leader election fail with kCancelled as soon as its lease is not
 // certainly held any more, without being sent.
@@ -19,6 +22,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
@@ -30,6 +34,7 @@
 #include "base/mutex.h"
 #include "client/api_client.h"
 #include "client/discovery.h"
+#include "controller/watched_resource.h"
 #include "indexer/lister.h"
 #include "informer/shared_informer.h"
 
@@ -108,15 +113,18 @@ class CachedClient {
 
   // Straight to the server, reads too. Not guarded by the lease.
   ApiClient& live() { return live_; }
-  // The informer that reads of this resource are served from; null: none.
-  SharedInformer* InformerOf(const Resource& resource) const;
-  // Serves reads of its resource from now on; one without selectors and namespace is preferred to
-  // one with. For the manager.
-  void AddInformer(SharedInformer* informer);
+  // Serves reads of what it watches from now on, beside others of its resource. For the manager.
+  Result<void> AddInformer(SharedInformer* informer);
   void RemoveInformers();
 
  private:
+  using WatchedPtr = std::shared_ptr<const internal::WatchedResource>;
+
   Result<Resource> ResolveForWrite(const ResourceName& name, const std::stop_token& stop);
+  // Null: nothing of this namespace is watched.
+  WatchedPtr Watched(const Resource& resource, std::string_view ns) const;
+  Result<ObjectPtr> Read(const Resource& resource, const ObjectKey& key,
+                         const std::stop_token& stop);
 
   ApiClient live_;
   Discovery discovery_;
@@ -125,7 +133,7 @@ class CachedClient {
   mutable SharedMutex mutex_;
   std::unordered_map<std::string, Resource> resolved_ LARDER_GUARDED_BY(mutex_);  // by name
   // By Resource::Path().
-  std::unordered_map<std::string, SharedInformer*> informers_ LARDER_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, WatchedPtr> watched_ LARDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace larder

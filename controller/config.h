@@ -60,7 +60,7 @@ struct ManagerConfig {
   bool leader_election = false;
   std::string leader_election_name{};       // empty: the program's name
   std::string leader_election_namespace{};  // empty: the pod's, or the context's
-  std::string leader_election_id{};         // empty: the host's name and a random part
+  std::string leader_election_id{};         // before a random part; empty: the host's name
   Duration lease_duration = std::chrono::seconds(15);
   Duration renew_deadline = std::chrono::seconds(10);
   Duration retry_period = std::chrono::seconds(2);

@@ -7,23 +7,18 @@
 
 #include <atomic>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/thread_name.h"
+#include "controller/probe_server.h"
 
 namespace larder {
 namespace {
 
 using Checks = std::map<std::string, HealthCheck>;
 
-constexpr size_t kThreads = 16;
-constexpr time_t kIdleSeconds = 1;
-constexpr time_t kWriteSeconds = 5;
-
 struct Address {
-  std::string host;
+  std::string host;  // empty: all
   int port = 0;
 };
 
@@ -33,7 +28,7 @@ Result<Address> ParseAddress(const std::string& text) {
   if (colon == std::string::npos) {
     return MakeError(ErrorCode::kInvalidArgument, "\"{}\" is not host:port or :port", text);
   }
-  address.host = colon == 0 ? "0.0.0.0" : text.substr(0, colon);
+  address.host = text.substr(0, colon);
   if (address.host.starts_with('[') && address.host.ends_with(']')) {
     address.host = address.host.substr(1, address.host.size() - 2);
   }
@@ -99,30 +94,12 @@ class HealthServer::Impl {
  public:
   explicit Impl(prometheus::Registry* metrics) : registry(metrics) {}
 
-  std::unique_ptr<httplib::Server> MakeServer(const Options& options) {
-    if (options.tls_cert_file.empty()) return std::make_unique<httplib::Server>();
-    return std::make_unique<httplib::SSLServer>(options.tls_cert_file.c_str(),
-                                                options.tls_key_file.c_str());
-  }
-
   Checks Copy(Checks Impl::*checks) {
     MutexLock lock(mutex);
     return this->*checks;
   }
 
   void AddRoutes() {
-    // A connection has a thread for as long as it is open. So each serves one request, and one that
-    // asks nothing is closed before a kubelet gives up on a probe that waits for its thread.
-    server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    server->set_keep_alive_max_count(1);
-    server->set_keep_alive_timeout(kIdleSeconds);
-    server->set_read_timeout(kIdleSeconds);
-    server->set_write_timeout(kWriteSeconds);
-    // Not the library's default, with which two processes would share one port unnoticed.
-    server->set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
     AddChecks("/healthz", &Impl::health);
     AddChecks("/readyz", &Impl::ready);
     server->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
@@ -154,10 +131,8 @@ class HealthServer::Impl {
   Checks health LARDER_GUARDED_BY(mutex);
   Checks ready LARDER_GUARDED_BY(mutex);
   std::vector<std::function<void()>> refresh LARDER_GUARDED_BY(mutex);
-  std::unique_ptr<httplib::Server> server;
+  std::unique_ptr<internal::ProbeServer> server;
   std::atomic<int> port = 0;  // asked for by whoever waits for the start
-  std::atomic<bool> ended{false};
-  std::jthread thread;
 };
 
 HealthServer::HealthServer(prometheus::Registry* registry)
@@ -182,42 +157,25 @@ void HealthServer::OnScrape(std::function<void()> refresh) {
 
 Result<void> HealthServer::Start(const Options& options) {
   LARDER_ASSIGN_OR_RETURN(const Address address, ParseAddress(options.address));
-  impl_->server = impl_->MakeServer(options);
-  if (!impl_->server->is_valid()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "cannot serve with the certificate {} and the key {}", options.tls_cert_file,
-                     options.tls_key_file);
+  std::unique_ptr<internal::ServingCertificate> certificate;
+  if (!options.tls_cert_file.empty()) {
+    LARDER_ASSIGN_OR_RETURN(certificate, internal::ServingCertificate::Load(options.tls_cert_file,
+                                                                            options.tls_key_file));
   }
+  impl_->server = std::make_unique<internal::ProbeServer>(std::move(certificate));
   impl_->AddRoutes();
-  const int port =
-      address.port == 0
-          ? impl_->server->bind_to_any_port(address.host)
-          : (impl_->server->bind_to_port(address.host, address.port) ? address.port : -1);
+  const int port = impl_->server->Start(address.host, address.port);
   if (port < 0) {
     return MakeError(ErrorCode::kUnavailable, "cannot listen on {}: is the port in use?",
                      options.address);
   }
   impl_->port = port;
-  impl_->ended = false;
-  impl_->thread = std::jthread([impl = impl_.get()] {
-    NameThread("larder-health");
-    impl->server->listen_after_bind();
-    impl->ended = true;
-  });
-  spdlog::info("serving /metrics, /healthz and /readyz on {}:{}", address.host, port);
+  spdlog::info("serving /metrics, /healthz and /readyz on {}:{}",
+               address.host.empty() ? "*" : address.host, port);
   return {};
 }
 
-void HealthServer::Stop() {
-  if (!impl_->server) return;
-  // stop() before the thread listens would be forgotten.
-  while (impl_->thread.joinable() && !impl_->ended && !impl_->server->is_running()) {
-    std::this_thread::yield();
-  }
-  impl_->server->stop();
-  if (impl_->thread.joinable()) impl_->thread.join();
-  impl_->server.reset();
-}
+void HealthServer::Stop() { impl_->server.reset(); }
 
 int HealthServer::port() const { return impl_->port; }
 

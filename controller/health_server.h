@@ -5,6 +5,10 @@
 // server's own. A check runs on the server's thread for each request: be quick. /metrics is the
 // registry in Prometheus' text form.
 //
+// Whoever reaches the port may ask: a request is GET or HEAD, of at most 16 KiB and 3 s, and
+// clients that are slow or silent keep no probe waiting. A certificate whose files change is read
+// again.
+//
 // Thread-safe. Errors: Start says kUnavailable where the port is taken, kInvalidArgument where the
 // certificate cannot be used.
 //
@@ -32,7 +36,7 @@ using HealthCheck = std::function<Result<void>()>;
 class HealthServer {
  public:
   struct Options {
-    std::string address = ":8080";  // "host:port" or ":port"; port 0: any free one
+    std::string address = ":8080";  // "host:port" or ":port" (IPv6 and IPv4); port 0: any free
     // Both set: TLS.
     std::string tls_cert_file{};
     std::string tls_key_file{};

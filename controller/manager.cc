@@ -41,11 +41,15 @@ HotTierOptions MakeHotTierOptions(const ManagerConfig& config, Clock* clock) {
   return options;
 }
 
-std::string NewIdentity() {
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
+// Never the same twice: with one name for all replicas, each would take the lease for its own.
+std::string NewIdentity(std::string name) {
+  if (name.empty()) {
+    char host[256] = "localhost";
+    ::gethostname(host, sizeof host - 1);
+    name = host;
+  }
   std::random_device random;
-  return fmt::format("{}_{:08x}{:08x}", host, random(), random());
+  return fmt::format("{}_{:08x}{:08x}", name, random(), random());
 }
 
 // A program's name as the name of an object: other characters than a-z, 0-9 and '-' are not
@@ -65,7 +69,7 @@ LeaderElectionOptions MakeElectionOptions(const ManagerConfig& config, const Cli
                                                         : config.leader_election_namespace;
   options.name =
       config.leader_election_name.empty() ? LeaseName(config.program) : config.leader_election_name;
-  options.identity = config.leader_election_id.empty() ? NewIdentity() : config.leader_election_id;
+  options.identity = NewIdentity(config.leader_election_id);
   options.lease_duration = config.lease_duration;
   options.renew_deadline = config.renew_deadline;
   options.retry_period = config.retry_period;

@@ -54,6 +54,7 @@ class Manager::Impl {
   void Fail(Error reason);
   Result<void> MayWrite() const;
   WorkQueueOptions QueueOptions(const Controller::Definition& definition);
+  EnqueueFunction BehindWhileNotLeading(EnqueueFunction function, int32_t priority);
   void PublishLeadership();
 
   const ManagerOptions options;

@@ -186,7 +186,7 @@ Result<SharedInformer*> Manager::Impl::OpenInformer(const Source& source,
           {},
           {}});
   });
-  client->AddInformer(opened);
+  LARDER_RETURN_IF_ERROR(client->AddInformer(opened));
   return opened;
 }
 
@@ -207,6 +207,16 @@ WorkQueueOptions Manager::Impl::QueueOptions(const Controller::Definition& defin
   if (definition.options.rate_limiter) made.rate_limiter = definition.options.rate_limiter();
   made.metrics = &registry;
   return made;
+}
+
+// What a standby queues was mostly done by the leader: after a takeover it comes behind what
+// changes then.
+EnqueueFunction Manager::Impl::BehindWhileNotLeading(EnqueueFunction function, int32_t priority) {
+  return [this, function = std::move(function), priority](const ObjectChange& change,
+                                                          const Enqueue& enqueue) {
+    if (elector->IsLeader()) return function(change, enqueue);
+    function(change, [&](std::string_view item, int32_t) { enqueue(item, priority); });
+  };
 }
 
 Result<void> Manager::Impl::MakeController(Controller::Definition definition,
@@ -265,9 +275,12 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
     enqueuer.always_initial = forgetful && source.role == SourceRole::kFor;
     const int32_t priority = source.options.priority.value_or(kept.options.priority);
     controller->WaitFor(informer);
-    LARDER_RETURN_IF_ERROR(
-        informer->AddEnqueuer(&controller->queue(), enqueuer,
-                              internal::MakeEnqueueFunction(kept.name, map, predicates, priority)));
+    EnqueueFunction function = internal::MakeEnqueueFunction(kept.name, map, predicates, priority);
+    if (elector && kept.options.needs_leader_election) {
+      function = BehindWhileNotLeading(std::move(function),
+                                       std::min(priority, kept.options.initial_priority));
+    }
+    LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
     const auto period = kept.options.resync_period.value_or(config.resync_period);
     if (source.role == SourceRole::kFor && period.count() > 0) {
       const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;

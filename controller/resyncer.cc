@@ -12,6 +12,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// After a failure, and the longest sleep: a clock that was set is noticed.
+constexpr std::chrono::minutes kRetry{1};
+
 std::string NoteName(const Controller& controller) {
   return "controller/" + controller.name() + "/resynced";
 }
@@ -39,9 +42,8 @@ void Resyncer::Start() {
     NameThread("larder-resync");
     while (!stop.stop_requested()) {
       const Clock::Wall next = RunDue(stop);
-      // A failed one is tried again after a while, and a clock that was set is noticed.
-      const auto pause = std::clamp<Clock::Wall::duration>(
-          next - clock_->WallNow(), milliseconds(10), std::chrono::minutes(1));
+      const auto pause =
+          std::clamp<Clock::Wall::duration>(next - clock_->WallNow(), milliseconds(10), kRetry);
       if (!clock_->SleepFor(pause, stop)) return;
     }
   });
@@ -52,20 +54,19 @@ void Resyncer::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Clock::Wall Resyncer::LastRun(const Entry& entry) {
+Result<Clock::Wall> Resyncer::LastRun(const Entry& entry) {
   const Clock::Wall now = clock_->WallNow();
-  const auto note = store_->GetNote(NoteName(*entry.controller));
+  // One that cannot be read is not written over: it still says when.
+  LARDER_ASSIGN_OR_RETURN(const auto note, store_->GetNote(NoteName(*entry.controller)));
   int64_t millis = 0;
-  if (note && *note) {
-    const std::string& text = **note;
+  if (note) {
+    const std::string& text = *note;
     std::from_chars(text.data(), text.data() + text.size(), millis);
     const Clock::Wall last{milliseconds(millis)};
     if (millis > 0 && last <= now) return last;
   }
   // The first start queues all keys anyway: the period begins now.
-  if (auto written = WriteNote(*store_, *entry.controller, now); !written) {
-    spdlog::warn("{}: {}", NoteName(*entry.controller), written.error().ToString());
-  }
+  LARDER_RETURN_IF_ERROR(WriteNote(*store_, *entry.controller, now));
   return now;
 }
 
@@ -87,20 +88,26 @@ Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
   return WriteNote(*store_, *entry.controller, clock_->WallNow());
 }
 
+Result<Clock::Wall> Resyncer::RunIfDue(const Entry& entry, const std::stop_token& stop) {
+  const auto period = std::chrono::duration_cast<Clock::Wall::duration>(entry.period);
+  LARDER_ASSIGN_OR_RETURN(Clock::Wall last, LastRun(entry));
+  if (After(last, period) > clock_->WallNow()) return After(last, period);
+  LARDER_RETURN_IF_ERROR(Resync(entry, stop));
+  LARDER_ASSIGN_OR_RETURN(last, LastRun(entry));
+  return After(last, period);
+}
+
 Clock::Wall Resyncer::RunDue(const std::stop_token& stop) {
   Clock::Wall next = Clock::Wall::max();
   for (const Entry& entry : entries_) {
     if (stop.stop_requested()) break;
-    const auto period = std::chrono::duration_cast<Clock::Wall::duration>(entry.period);
-    Clock::Wall due = After(LastRun(entry), period);
-    if (due <= clock_->WallNow()) {
-      if (auto done = Resync(entry, stop); !done && !stop.stop_requested()) {
-        spdlog::warn("resync failed: {} controller={}", done.error().ToString(),
-                     entry.controller->name());
-      }
-      due = After(LastRun(entry), period);
+    const Result<Clock::Wall> due = RunIfDue(entry, stop);
+    if (!due && !stop.stop_requested()) {
+      spdlog::warn("resync failed: {} controller={}", due.error().ToString(),
+                   entry.controller->name());
     }
-    next = std::min(next, due);
+    // Not at once: a disk that is full would be asked for ever, and every key queued each time.
+    next = std::min(next, due ? *due : After(clock_->WallNow(), kRetry));
   }
   return next;
 }

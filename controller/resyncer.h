@@ -2,7 +2,7 @@
 //
 // When a controller's keys were last queued is kept in the store, so that restarts neither cause a
 // resync nor put it off. Keys are queued at low priority, after live changes. Errors are logged,
-// and tried again at the next look. One thread for the controllers of a manager that need the
+// and tried again after a minute. One thread for the controllers of a manager that need the
 // lease, one for those that do not.
 #pragma once
 
@@ -41,7 +41,9 @@ class Resyncer {
   Clock::Wall RunDue(const std::stop_token& stop = {});
 
  private:
-  Clock::Wall LastRun(const Entry& entry);
+  // When to look again.
+  Result<Clock::Wall> RunIfDue(const Entry& entry, const std::stop_token& stop);
+  Result<Clock::Wall> LastRun(const Entry& entry);
   Result<void> Resync(const Entry& entry, const std::stop_token& stop);
 
   Store* const store_;

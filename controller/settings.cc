@@ -201,7 +201,7 @@ std::vector<Setting> MakeSettings() {
                   &C::leader_election_name),
       TextSetting("LEADER_ELECTION_NAMESPACE", "the Lease's namespace; empty: our own",
                   &C::leader_election_namespace),
-      TextSetting("LEADER_ELECTION_ID", "who we are; empty: the host's name and a random part",
+      TextSetting("LEADER_ELECTION_ID", "who we are in the Lease, before a random part; empty: the host",
                   &C::leader_election_id),
       DurationSetting("LEASE_DURATION", "how long others leave a silent leader alone",
                       &C::lease_duration, false),

@@ -10,6 +10,7 @@
 #include "controller/builder.h"
 #include "controller/finalizer.h"
 #include "controller/owner.h"
+#include "controller/resyncer.h"
 #include "schema/transform.h"
 #include "tests/controller/fixture.h"
 
@@ -376,6 +377,32 @@ TEST_F(ControllerTest, AResyncQueuesEveryKeyAndIsRememberedAcrossRestarts) {
   }
   manager = RunPods(options);
   EXPECT_TRUE(Eventually([&] { return runs_.Keys().size() == 5; }));
+}
+
+TEST_F(ControllerTest, AResyncThatCannotBeRememberedIsNotRepeatedAtOnce) {
+  CreatePod("a");
+  auto manager = RunPods();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  // Notes that say that it is due, and cannot be written.
+  const std::string path = environment_->directory() + "/notes";
+  {
+    auto store = Store::Open({.path = path});
+    ASSERT_TRUE(store);
+    Transaction transaction = (*store)->Begin();
+    transaction.PutNote("controller/pods/resynced", "1000");
+    ASSERT_TRUE((*store)->Commit(std::move(transaction), Durability::kSync));
+  }
+  auto notes = Store::OpenReadOnly({.path = path});
+  ASSERT_TRUE(notes) << notes.error().ToString();
+  InformerOptions asked;
+  asked.resource = *LookupResource("pods");
+  const auto pods = (*manager)->informers()->ForResource(asked);
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  internal::Resyncer resyncer(notes->get(), RealClock());
+  resyncer.Add({(*manager)->FindController("pods"), *pods, {}, std::chrono::hours(1)});
+  const auto before = RealClock()->WallNow();
+  EXPECT_GE(resyncer.RunDue(), before + std::chrono::minutes(1));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));
 }
 
 TEST_F(ControllerTest, AResyncPeriodThatIsForEverNeverComes) {

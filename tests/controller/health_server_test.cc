@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "tests/client/test_certificates.h"
 
 namespace larder {
@@ -32,8 +35,39 @@ class HealthServerTest : public ::testing::Test {
     return httplib::Client("127.0.0.1", server_.port()).Get(path);
   }
 
+  // Without a word.
+  int Connect() const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_.port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return socket;
+  }
+
   prometheus::Registry registry_;
   HealthServer server_{&registry_};
+};
+
+// Clients that each send a byte now and then, for ever.
+class Drippers {
+ public:
+  explicit Drippers(std::vector<int> sockets)
+      : sockets_(std::move(sockets)), thread_([this](const std::stop_token& stop) {
+          do {
+            for (const int socket : sockets_) ::send(socket, "G", 1, MSG_NOSIGNAL);
+          } while (RealClock()->SleepFor(std::chrono::milliseconds(100), stop));
+        }) {}
+  ~Drippers() {
+    thread_.request_stop();
+    thread_.join();
+    for (const int socket : sockets_) ::close(socket);
+  }
+
+ private:
+  const std::vector<int> sockets_;
+  std::jthread thread_;
 };
 
 TEST_F(HealthServerTest, ReadyWhenEveryCheckPasses) {
@@ -89,13 +123,7 @@ TEST_F(HealthServerTest, ProbesAreAnsweredAtOnceBesideConnectionsThatAreIdle) {
         scrapers.emplace_back(std::make_unique<httplib::Client>("127.0.0.1", server_.port()));
     scraper->set_keep_alive(true);
     ASSERT_TRUE(scraper->Get("/metrics"));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(server_.port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    silent.push_back(::socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(::connect(silent.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
-              0);
+    silent.push_back(Connect());
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto answer = Get("/healthz");
@@ -104,6 +132,65 @@ TEST_F(HealthServerTest, ProbesAreAnsweredAtOnceBesideConnectionsThatAreIdle) {
   // A kubelet waits for a second.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
   for (const int socket : silent) ::close(socket);
+}
+
+TEST_F(HealthServerTest, ProbesAreAnsweredBesideClientsThatAreSlowAndStopWaitsForNone) {
+  Start();
+  std::vector<int> sockets;
+  for (int i = 0; i < 16; ++i) sockets.push_back(Connect());
+  const Drippers drippers(sockets);
+  for (int probe = 0; probe < 3; ++probe) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto answer = Get("/healthz");
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  server_.Stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST_F(HealthServerTest, ABodyIsRefusedBeforeItIsRead) {
+  Start();
+  const int socket = Connect();
+  const std::string head = "POST /healthz HTTP/1.1\r\nContent-Length: 67108864\r\n\r\n";
+  ASSERT_EQ(::send(socket, head.data(), head.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(head.size()));
+  std::string answer(64, ' ');
+  ASSERT_GT(::recv(socket, answer.data(), answer.size(), 0), 0);
+  EXPECT_THAT(answer, HasSubstr("HTTP/1.1 405"));
+  ::close(socket);
+  EXPECT_EQ(httplib::Client("127.0.0.1", server_.port()).Head("/healthz")->status, 200);
+}
+
+TEST_F(HealthServerTest, ALineWithoutEndIsNotReadToTheEnd) {
+  Start();
+  const int socket = Connect();
+  const std::string piece(1 << 20, 'a');
+  size_t pieces = 0;
+  while (pieces < 64 && ::send(socket, piece.data(), piece.size(), MSG_NOSIGNAL) > 0) ++pieces;
+  // Some of it is in the buffers of the kernel.
+  EXPECT_LT(pieces, 32U);
+  ::close(socket);
+  EXPECT_EQ(Get("/healthz")->status, 200);
+}
+
+TEST_F(HealthServerTest, WithoutAHostItListensOnIpv6AndIpv4) {
+  const auto started = server_.Start({.address = ":0"});
+  ASSERT_TRUE(started) << started.error().ToString();
+  EXPECT_EQ(Get("/healthz")->status, 200);
+  const int probe = ::socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 loopback{};
+  loopback.sin6_family = AF_INET6;
+  loopback.sin6_addr = in6addr_loopback;
+  const bool ipv6 =
+      probe >= 0 && ::bind(probe, reinterpret_cast<sockaddr*>(&loopback), sizeof loopback) == 0;
+  ::close(probe);
+  if (!ipv6) GTEST_SKIP() << "no IPv6 here";
+  const auto answer = httplib::Client("::1", server_.port()).Get("/healthz");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
 }
 
 TEST_F(HealthServerTest, APortInUseIsAnErrorThatNamesIt) {
@@ -134,6 +221,40 @@ TEST_F(HealthServerTest, ServesWithTlsAndRefusesABadCertificate) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 200);
   EXPECT_FALSE(Get("/healthz"));  // plain HTTP
+}
+
+TEST_F(HealthServerTest, ACertificateThatIsReplacedIsServedAndABrokenOneIsNot) {
+  const testing::Authority old_authority("old");
+  const testing::Authority new_authority("new");
+  const std::string folder = ::testing::TempDir();
+  const std::string certificate = folder + "/larder-renewed.crt";
+  const std::string key = folder + "/larder-renewed.key";
+  // As a kubelet does it: the new file takes the old one's place.
+  const auto write = [](const std::string& path, const std::string& text) {
+    std::ofstream(path + ".new") << text;
+    std::filesystem::rename(path + ".new", path);
+  };
+  const auto put = [&](const testing::Authority& authority) {
+    const testing::Identity identity = authority.SignServer();
+    write(certificate, identity.CertificatePem());
+    write(key, identity.KeyPem());
+  };
+  const auto trusted_by = [&](const testing::Authority& authority) {
+    const std::string trust = folder + "/larder-trust.crt";
+    write(trust, authority.Pem());
+    httplib::SSLClient client("127.0.0.1", server_.port());
+    client.set_ca_cert_path(trust.c_str());
+    return client.Get("/healthz").error() == httplib::Error::Success;
+  };
+  put(old_authority);
+  ASSERT_TRUE(
+      server_.Start({.address = "127.0.0.1:0", .tls_cert_file = certificate, .tls_key_file = key}));
+  EXPECT_TRUE(trusted_by(old_authority));
+  write(certificate, "no certificate");
+  EXPECT_TRUE(trusted_by(old_authority));
+  put(new_authority);
+  EXPECT_FALSE(trusted_by(old_authority));
+  EXPECT_TRUE(trusted_by(new_authority));
 }
 
 }  // namespace

@@ -252,6 +252,51 @@ TEST_F(ManagerTest, OnlyTheLeaderReconcilesAndTheStandbyTakesOverFromAWarmStore)
   EXPECT_EQ(cluster().StatsOf("pods").lists, lists);
 }
 
+TEST_F(ManagerTest, WhatChangesAfterATakeoverGoesBeforeWhatAStandbyQueued) {
+  auto gate = std::make_shared<Gate>();
+  const auto run = [&](const std::string& name) {
+    return RunPods(
+        [&, name, gate](ReconcileContext&, const ReconcileRequest& request) {
+          if (name == "two") {
+            runs_.Add(request.key.ToString());
+            gate->Wait();
+          }
+          return Result<Outcome>(Outcome::Done());
+        },
+        ElectionOptions(name));
+  };
+  auto first = run("one");
+  ASSERT_TRUE((*first)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+  auto second = run("two");
+  WorkQueue& queue = (*second)->FindController("pods")->queue();
+  for (int i = 0; i < 5; ++i) CreatePod("p" + std::to_string(i));
+  ASSERT_TRUE(Eventually([&] { return queue.Len() == 5; }));
+  ASSERT_TRUE(first->Stop());
+  ASSERT_TRUE(Eventually([&] { return runs_.Order().size() == 1; }));  // and waits at the gate
+  CreatePod("live");
+  ASSERT_TRUE(Eventually([&] { return queue.Len() == 5; }));
+  gate->Open();
+  ASSERT_TRUE(Eventually([&] { return runs_.Order().size() == 6; }));
+  EXPECT_EQ(runs_.Order()[1], "default/live");
+}
+
+TEST_F(ManagerTest, ReplicasWithTheSameIdAreStillTwoCandidates) {
+  const auto run = [&](const std::string& store) {
+    ManagerOptions options = ElectionOptions(store);
+    options.config.leader_election_id = "the same";
+    return RunPods(options);
+  };
+  auto first = run("one");
+  ASSERT_TRUE((*first)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+  auto second = run("two");
+  // Who does not lead looks at the lease; who leads writes it without a look.
+  const auto looks = [&] { return cluster().StatsOf("leases.coordination.k8s.io").gets; };
+  const uint64_t before = looks();
+  ASSERT_TRUE(Eventually([&] { return looks() >= before + 3 || (*second)->IsLeader(); }));
+  EXPECT_FALSE((*second)->IsLeader());
+  EXPECT_TRUE((*first)->IsLeader());
+}
+
 // Neither the request that hangs nor the wait for a reconcile that does not end may take the work
 // past the lease, which another can hold from then on.
 TEST_F(ManagerTest, ALeaseThatRunsOutBehindARequestThatHangsStopsTheWorkInTime) {

@@ -1,0 +1,161 @@
+// Reads from the store: which informer answers, and that none answers with half.
+#include "controller/cached_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/controller/fixture.h"
+
+namespace larder {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CachedClientTest : public ControllerTest {
+ protected:
+  void Create(const std::string& ns, const std::string& name, const std::string& app) {
+    const auto created =
+        cluster().Create("pods", R"({"metadata":{"namespace":")" + ns + R"(","name":")" + name +
+                                     R"(","labels":{"app":")" + app + R"("}}})");
+    ASSERT_TRUE(created) << created.error().ToString();
+  }
+  // A controller that counts the keys whose object it finds.
+  static Result<void> AddFinder(Manager& manager, const std::string& name, SourceOptions source,
+                                RunCounts& found) {
+    return ControllerBuilder(manager)
+        .Named(name)
+        .For("pods", std::move(source))
+        .Complete([&found](ReconcileContext& context, const ReconcileRequest& request) {
+          const auto pod = context.client().Find("pods", request.key);
+          if (pod && *pod) found.Add(request.key.ToString());
+          return Result<Outcome>(Outcome::Done());
+        });
+  }
+  static std::vector<std::string> Keys(const Result<std::vector<ObjectPtr>>& objects) {
+    EXPECT_TRUE(objects) << objects.error().ToString();
+    std::vector<std::string> keys;
+    if (!objects) return keys;
+    for (const ObjectPtr& object : *objects) keys.push_back(object->key().ToString());
+    return keys;
+  }
+
+  RunCounts found_;
+};
+
+TEST_F(CachedClientTest, EachOfTwoNamespacedControllersFindsItsOwnPods) {
+  ASSERT_TRUE(cluster().CreateNamespace("a"));
+  ASSERT_TRUE(cluster().CreateNamespace("b"));
+  Create("a", "x", "web");
+  Create("b", "x", "web");
+  Create("default", "x", "web");
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(AddFinder(target, "one", {.ns = "a"}, found_));
+    return AddFinder(target, "two", {.ns = "b"}, found_);
+  });
+  EXPECT_TRUE(Eventually([&] { return found_.Of("a/x") == 1 && found_.Of("b/x") == 1; }));
+  CachedClient& client = (*manager)->client();
+  const uint64_t gets = cluster().StatsOf("pods").gets;
+  const uint64_t lists = cluster().StatsOf("pods").lists;
+  EXPECT_EQ(client.Get("pods", {"b", "y"}).error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(Keys(client.List("pods", {.ns = "b"})), ElementsAre("b/x"));
+  EXPECT_THAT(Keys(client.List("pods")), ElementsAre("a/x", "b/x"));
+  EXPECT_THAT(Keys(client.List("pods", {.limit = 1})), ElementsAre("a/x"));
+  EXPECT_EQ(cluster().StatsOf("pods").gets, gets);
+  EXPECT_EQ(cluster().StatsOf("pods").lists, lists);
+  // A namespace that nobody watches is asked of the server.
+  EXPECT_TRUE(client.Get("pods", {"default", "x"}));
+  EXPECT_THAT(Keys(client.List("pods", {.ns = "default"})), ElementsAre("default/x"));
+}
+
+TEST_F(CachedClientTest, EachOfTwoControllersWithSelectorsFindsItsOwnPods) {
+  Create("default", "x", "one");
+  Create("default", "y", "two");
+  Create("default", "z", "three");
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(AddFinder(target, "one", {.label_selector = "app=one"}, found_));
+    return AddFinder(target, "two", {.label_selector = "app=two"}, found_);
+  });
+  EXPECT_TRUE(
+      Eventually([&] { return found_.Of("default/x") == 1 && found_.Of("default/y") == 1; }));
+  CachedClient& client = (*manager)->client();
+  EXPECT_THAT(Keys(client.List("pods", {.labels = *LabelSelector::Parse("app=two")})),
+              ElementsAre("default/y"));
+  EXPECT_THAT(Keys(client.List("pods")), ElementsAre("default/x", "default/y"));
+  EXPECT_EQ(*client.Find("pods", {"default", "z"}), nullptr);  // as ever: reads see what is watched
+  // One's own write is waited for where it is shown.
+  const auto written = client.Patch("pods", {"default", "y"}, PatchType::kJsonMerge,
+                                    Json::parse(R"({"metadata":{"annotations":{"n":"1"}}})"));
+  ASSERT_TRUE(written) << written.error().ToString();
+  const auto seen =
+      client.WaitForCache("pods", **written, RealClock()->Now() + std::chrono::seconds(30));
+  ASSERT_TRUE(seen) << seen.error().ToString();
+  EXPECT_EQ((*client.Get("pods", {"default", "y"}))->resource_version(),
+            (*written)->resource_version());
+}
+
+TEST_F(CachedClientTest, OneThatWatchesAllServesWhatAnotherWatchesInPart) {
+  Create("default", "x", "one");
+  Create("default", "y", "two");
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(AddFinder(target, "one", {.label_selector = "app=one"}, found_));
+    LARDER_RETURN_IF_ERROR(target.Watch("pods", {.metadata_only = true}));
+    return target.Watch("pods");
+  });
+  CachedClient& client = (*manager)->client();
+  EXPECT_THAT(Keys(client.List("pods")), ElementsAre("default/x", "default/y"));
+  EXPECT_TRUE(client.Get("pods", {"default", "y"}));
+  // In full: who has only metadata is asked where nobody has more.
+  EXPECT_EQ((*client.Get("pods", {"default", "y"}))->ToMutable().value("kind", ""), "Pod");
+}
+
+TEST_F(CachedClientTest, WhatWasNeverListedIsNotReadyAndNotAbsent) {
+  Create("default", "x", "one");
+  cluster().AddFault(
+      {.type = apiserver::FaultType::kError, .resource = "nodes", .times = -1, .code = 403});
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(target.Watch("nodes"));
+    return AddFinder(target, "one", {}, found_);
+  });
+  EXPECT_TRUE(Eventually([&] { return found_.Of("default/x") == 1; }));
+  CachedClient& client = (*manager)->client();
+  const auto found = client.Find("nodes", {"", "n"});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::kNotReady);
+  EXPECT_TRUE(found.error().IsRetryable());
+  EXPECT_THAT(found.error().message, HasSubstr("nodes"));
+  const auto listed = client.List("nodes");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code, ErrorCode::kNotReady);
+  cluster().ClearFaults();
+  EXPECT_TRUE(Eventually([&] { return client.List("nodes").has_value(); }));
+  EXPECT_EQ(*client.Find("nodes", {"", "n"}), nullptr);
+}
+
+TEST_F(CachedClientTest, AResumedCollectionIsReadBeforeTheServerAnswers) {
+  Create("default", "x", "one");
+  auto manager = Run([&](Manager& target) { return target.Watch("pods"); });
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  cluster().AddFault(
+      {.type = apiserver::FaultType::kError, .resource = "pods", .times = -1, .code = 503});
+  auto made = Manager::Create(environment_->Options());
+  ASSERT_TRUE(made) << made.error().ToString();
+  ASSERT_TRUE((*made)->Watch("pods"));
+  testing::RunningManager again(*std::move(made));
+  EXPECT_TRUE(Eventually([&] {
+    return again->client().Get("pods", {"default", "x"}).has_value();
+  }));
+  EXPECT_EQ(again->client().Get("pods", {"default", "y"}).error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(Keys(again->client().List("pods")), ElementsAre("default/x"));
+}
+
+TEST_F(CachedClientTest, AResourceThatDoesNotExistIsAnErrorAndNoAbsentObject) {
+  auto manager = RunPods();
+  const auto found = (*manager)->client().Find("gadgets.example.com", {"default", "x"});
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("gadgets"));
+}
+
+}  // namespace
+}  // namespace larder
