@@ -56,20 +56,23 @@ Result<void> Listener::Open(bool complete) {
 }
 
 void Listener::Start() {
+  MutexLock lock(mutex_);
+  started_ = true;
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 
 bool Listener::Stop(Clock::Steady deadline) {
-  if (!thread_.joinable()) return true;
-  thread_.request_stop();
+  RequestStop();
   if (OnOwnThread()) return true;
   {
     MutexLock lock(mutex_);
+    if (!started_) return true;
     stopping_ = true;
     // Outside of the handler it is our own code, which ends by itself.
-    while (!ended_ && (!busy_ || clock_->Now() < deadline)) {
+    while (!ended_ && !let_go_ && (!busy_ || clock_->Now() < deadline)) {
       clock_->WaitUntil(mutex_, wake_, busy_ ? deadline : Clock::Steady::max(), {});
     }
+    if (std::exchange(let_go_, true)) return ended_;
     if (!ended_) {
       spdlog::error(
           "{}: handler {} has not returned from {}: its thread is left behind, and ends when it "
@@ -78,6 +81,7 @@ bool Listener::Stop(Clock::Steady deadline) {
           delivering_ ? delivering_->current()->key().ToString() : "its flush");
       left_behind_ = shared_from_this();
       thread_.detach();
+      wake_.notify_all();
       return false;
     }
   }

@@ -87,7 +87,8 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // Ends the thread; what was not delivered waits on disk for a durable
   // handler. Called by the handler itself, it returns at once and the thread
   // ends with the call. False: the handler has not returned by `deadline`, and
-  // its thread was left behind.
+  // its thread was left behind, by this call or by another. Several may call it
+  // at once.
   bool Stop(Clock::Steady deadline = Clock::Steady::max());
   void RequestStop() { thread_.request_stop(); }
   // Does its thread do nothing more? Stop() returns at once then.
@@ -95,7 +96,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
     MutexLock lock(mutex_);
     return ended_;
   }
-  bool OnOwnThread() const { return thread_.get_id() == std::this_thread::get_id(); }
+  bool OnOwnThread() const { return thread_id_.load() == std::this_thread::get_id(); }
   // After Stop: removes what is on disk of it; a durable name is known no more.
   Result<void> Forget();
 
@@ -183,8 +184,12 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   const ObjectChange* delivering_ LARDER_GUARDED_BY(mutex_) = nullptr;
   bool stopping_ LARDER_GUARDED_BY(mutex_) = false;  // Stop() waits
   bool ended_ LARDER_GUARDED_BY(mutex_) = false;     // the thread does nothing more
+  bool started_ LARDER_GUARDED_BY(mutex_) = false;
+  // Somebody joins thread_, or has left it behind: nobody else may touch it.
+  bool let_go_ LARDER_GUARDED_BY(mutex_) = false;
   // Itself, as long as its detached thread needs it.
   std::shared_ptr<Listener> left_behind_ LARDER_GUARDED_BY(mutex_);
+  std::atomic<std::thread::id> thread_id_{};  // of its thread, while that runs
   std::atomic<bool> synced_{false};
   // The thread's, once it runs.
   bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered

@@ -36,9 +36,11 @@ bool Listener::Wait(const std::stop_token& stop) {
 
 void Listener::Run(const std::stop_token& stop) {
   NameThread("larder-handler");
+  thread_id_ = std::this_thread::get_id();
   Work(stop);
   std::shared_ptr<Listener> self;  // the last thing to go
   MutexLock lock(mutex_);
+  thread_id_ = std::thread::id();
   ended_ = true;
   wake_.notify_all();
   self = std::move(left_behind_);

@@ -100,6 +100,33 @@ TEST_F(StopTest, AHandlerThatReturnsWithinTheGraceIsWaitedFor) {
   EXPECT_TRUE(next->Calls().empty()) << "it was acknowledged";
 }
 
+// Whoever of them sees the end of its thread first, one alone may join it.
+TEST_F(StopTest, AHandlerMayBeRemovedWhileTheInformerStops) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  auto stopping = std::async(std::launch::async, [this] { return informer_->Stop(); });
+  while (!informer_->IsStopped()) std::this_thread::yield();
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  handler_->Release();
+  EXPECT_TRUE(stopping.get().empty());
+  EXPECT_TRUE(removing.get());
+}
+
+// The one that has no patience left decides for both.
+TEST_F(StopTest, WhoWaitsForAHandlerHearsThatAnotherLeftItBehind) {
+  OpenWithGrace(std::chrono::minutes(10));
+  auto registration = GetStuck("watcher");
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  EXPECT_FALSE(registration->Stop(RealClock()->Now()));
+  EXPECT_EQ(removing.get().error().code, ErrorCode::kTimeout);
+  registration.reset();
+  ReleaseAndWait();
+}
+
 TEST_F(StopTest, ARemovedHandlerThatDoesNotReturnHearsNothingMore) {
   OpenWithGrace(std::chrono::milliseconds(0));
   auto registration = GetStuck("watcher");
