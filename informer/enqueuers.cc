@@ -42,6 +42,7 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->function = std::move(function);
   const std::string name = EnqueuerName(enqueuer->options.name);
   bool initial_due = false;
+  bool known = false;
   {
     const auto writer = indexer_->BeginWrite();
     MutexLock lock(mutex_);
@@ -51,19 +52,23 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
                          enqueuer->options.name);
       }
     }
-    initial_due = names_->Revision(name) != enqueuer->options.revision;
+    const auto revision = names_->Revision(name);
+    known = revision.has_value();
+    initial_due = revision != enqueuer->options.revision;
     enqueuer->initial_due = initial_due;
     absent_.erase(name);
     enqueuers_.push_back(enqueuer);
   }
   // From here on changes are enqueued by their own commits.
-  Result<void> outcome = initial_due ? EnqueueAll(*enqueuer) : EnqueueKept(*enqueuer);
+  // What was kept is due to a raised revision, too: it may be a delete.
+  Result<void> outcome = known ? EnqueueKept(*enqueuer) : Result<void>();
+  if (outcome && initial_due) outcome = EnqueueAll(*enqueuer);
   if (outcome) return outcome;
   // As if it had never been: it may be added again, and a known name's changes are kept until then.
   const auto writer = indexer_->BeginWrite();
   MutexLock lock(mutex_);
   std::erase(enqueuers_, enqueuer);
-  if (!initial_due) absent_.try_emplace(name, indexer_.get(), name);
+  if (known) absent_.try_emplace(name, indexer_.get(), name);
   return outcome;
 }
 

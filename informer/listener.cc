@@ -34,12 +34,15 @@ Listener::~Listener() { Stop(); }
 
 Result<void> Listener::Open(bool complete) {
   MutexLock lock(mutex_);
-  if (!options_.durable_name.empty() && names_->Revision(name_) == options_.revision) {
+  const auto known = names_->Revision(name_);
+  if (!options_.durable_name.empty() && known) {
     // What was not acknowledged waits on disk.
     LARDER_ASSIGN_OR_RETURN(row_count_, rows_.Count());
     if (row_count_ == 0) rows_.NoRowsLeft();
     rows_waiting_ = spilling_ = row_count_ > 0;
     spilling_since_ = clock_->Now();
+    note_due_ = *known != options_.revision;
+    if (note_due_) stream_ = Stream::kAgain;
   } else {
     LARDER_RETURN_IF_ERROR(rows_.Clear());
     note_due_ = !options_.durable_name.empty();
@@ -49,7 +52,7 @@ Result<void> Listener::Open(bool complete) {
   }
   if (complete) {
     list_complete_ = true;
-    if (stream_ != Stream::kFirst) PushListEnd();
+    if (stream_ == Stream::kNone) PushListEnd();
   }
   resync_at_ = NextResync();
   return {};
@@ -191,7 +194,7 @@ void Listener::Publish(bool committed) {
 void Listener::ListComplete() {
   MutexLock lock(mutex_);
   if (std::exchange(list_complete_, true)) return;
-  if (stream_ != Stream::kFirst) {
+  if (stream_ == Stream::kNone) {
     PushListEnd();
   } else if (stream_idle_) {
     EndStream();

@@ -23,6 +23,10 @@
 //     is over: until then a durable name is not known, and a restart begins the stream again.
 //     So a handler that blocks stalls nobody: its buffer is bounded, and its rows are bounded by
 //     the number of objects that it knows or that are stored.
+//     A raised revision of a known name is no first stream: the name stays known as it was, its
+//     rows stay, and no change is left out, so that neither a delete that waits nor the way back to
+//     the revision before loses anything. What is stored is told again behind the rows, and then
+//     the revision is remembered.
 //  7. A handler that gathers (EventHandler::MaxDelay) has dealt with a change when its Flush has
 //     returned, not before: every acknowledgement comes after one, and so do the rows on disk.
 //  8. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
@@ -118,7 +122,8 @@ class Listener final : public std::enable_shared_from_this<Listener> {
     bool list_end = false;    // not a change: the first list ends here
     Clock::Steady since{};    // when it came
   };
-  enum class Stream { kNone, kFirst, kResync };
+  // kAgain: of a raised revision, adds as of the first one, beside changes as of a resync.
+  enum class Stream { kNone, kFirst, kAgain, kResync };
 
   void Run(const std::stop_token& stop);
   void Work(const std::stop_token& stop);

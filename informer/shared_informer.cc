@@ -240,9 +240,7 @@ Result<void> SharedInformer::ReleaseEventHandler(const Registration& registratio
   if (registration->OnOwnThread()) {
     return MakeError(ErrorCode::kInvalidArgument, "handler {} cannot release itself", name);
   }
-  if (names_->Revision(name) != registration->options().revision) {
-    return RemoveEventHandler(registration);
-  }
+  if (!names_->Revision(name)) return RemoveEventHandler(registration);
   // Changes go to it until its thread has ended: two that remember what they saw of the same rows
   // would mislead each other.
   const bool ended = registration->Stop(GraceEnd());

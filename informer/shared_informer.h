@@ -102,7 +102,7 @@ using EnqueueFunction = std::function<void(const ObjectChange& change, const Enq
 struct EnqueuerOptions {
   // Durable: a name that is new, or whose revision was raised, gets every
   // object once, at this priority. What changed while nobody of this name was
-  // there comes when it is added again.
+  // there, deletes included, comes when it is added again, under any revision.
   std::string name;
   uint32_t revision = 1;
   int32_t initial_priority = -100;
@@ -137,8 +137,8 @@ class SharedInformer final : private ChangeSink {
   // everything once. kNotFound; kTimeout: it is removed, but has not returned
   // from its last call within the grace (Stop).
   Result<void> RemoveEventHandler(const Registration& registration);
-  // Ends the handler as the end of the process would: a durable name that was known under its
-  // revision stays known, and what is not acknowledged, or changes, is kept for it. Not from within
+  // Ends the handler as the end of the process would: a durable name that was known stays known
+  // under its revision, and what is not acknowledged, or changes, is kept for it. Not from within
   // the handler (kInvalidArgument). kNotFound, kTimeout as above.
   Result<void> ReleaseEventHandler(const Registration& registration);
   // Ends what is kept for a durable name that is registered no more. kConflict:
