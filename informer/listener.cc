@@ -93,6 +93,10 @@ bool Listener::Stop(Clock::Steady deadline) {
 }
 
 Result<void> Listener::Forget() {
+  {
+    MutexLock lock(mutex_);
+    forgotten_ = true;
+  }
   if (!options_.durable_name.empty()) LARDER_RETURN_IF_ERROR(names_->Forget(name_));
   return rows_.Clear();
 }

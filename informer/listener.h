@@ -101,7 +101,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
     return ended_;
   }
   bool OnOwnThread() const { return thread_id_.load() == std::this_thread::get_id(); }
-  // After Stop: removes what is on disk of it; a durable name is known no more.
+  // Removes what is on disk of it; a durable name is known no more, and not again by what its
+  // thread still does. Under the collection's write lock, with no change to be staged for it after
+  // that.
   Result<void> Forget();
 
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change);
@@ -182,6 +184,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // The first stream has come to the end of what is stored so far.
   bool stream_idle_ LARDER_GUARDED_BY(mutex_) = false;
   bool list_complete_ LARDER_GUARDED_BY(mutex_) = false;  // told while the first stream was read
+  bool forgotten_ LARDER_GUARDED_BY(mutex_) = false;      // set under the write lock
   Clock::Steady resync_at_ LARDER_GUARDED_BY(mutex_) = Clock::Steady::max();
   ListenerStats stats_ LARDER_GUARDED_BY(mutex_);
   bool busy_ LARDER_GUARDED_BY(mutex_) = false;  // the handler is being called

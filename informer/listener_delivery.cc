@@ -211,7 +211,11 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
 // From here on the name is known: a restart brings only what is not acknowledged.
 Result<void> Listener::RememberName() {
   if (!note_due_) return {};
-  LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
+  const auto writer = indexer_->BeginWrite();
+  MutexLock lock(mutex_);
+  const bool forgotten = forgotten_;
+  lock.unlock();
+  if (!forgotten) LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
   note_due_ = false;
   return {};
 }

@@ -134,8 +134,11 @@ class SharedInformer final : private ChangeSink {
                                        HandlerOptions options = {});
   // Returns when the handler is not running any more, but for a handler that
   // removes itself. A durable name is forgotten: registered again, it gets
-  // everything once. kNotFound; kTimeout: it is removed, but has not returned
-  // from its last call within the grace (Stop).
+  // everything once. That is so before its last call has returned: no change is
+  // missed by a name that counts as known. kNotFound; kTimeout: it is removed,
+  // but has not returned from its last call within the grace (Stop). Another
+  // error: it is removed, but its name is still known, or rows of it are left,
+  // which the next start removes.
   Result<void> RemoveEventHandler(const Registration& registration);
   // Ends the handler as the end of the process would: a durable name that was known stays known
   // under its revision, and what is not acknowledged, or changes, is kept for it. Not from within
@@ -207,6 +210,8 @@ class SharedInformer final : private ChangeSink {
   const InformerOptions& options() const { return options_; }
 
  private:
+  friend class ScopedInformer;  // whose handlers are removed from several informers at once
+
   struct Enqueuer {
     WorkQueue* queue;
     EnqueuerOptions options;
@@ -232,6 +237,10 @@ class SharedInformer final : private ChangeSink {
   Clock::Steady GraceEnd() const { return options_.clock->Now() + options_.handler_grace; }
   // Those of retired_ that have ended, to be let go without a lock.
   std::vector<Registration> TakeEnded() LARDER_REQUIRES(mutex_);
+  // The two halves of RemoveEventHandler: from the first on it is told of no change, after the
+  // second it does not run.
+  Result<void> Withdraw(const Registration& registration);
+  Result<void> WaitForEnd(const Registration& registration) const;
   tl::unexpected<Error> LeftBehind(const Listener& listener) const;
   Result<std::string> HandlerName(const HandlerOptions& options) LARDER_REQUIRES(mutex_);
   void WatchFailed(const Error& error);

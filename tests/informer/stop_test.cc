@@ -127,6 +127,51 @@ TEST_F(StopTest, WhoWaitsForAHandlerHearsThatAnotherLeftItBehind) {
   ReleaseAndWait();
 }
 
+// Nothing is kept for it any more, so it must not count as known; and the end of its last call must
+// take nothing from the next one of its name.
+TEST_F(StopTest, ARemovedNameIsForgottenBeforeItsHandlerReturns) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  auto next = std::make_shared<RecordingHandler>();
+  const auto again = informer_->AddEventHandler(next, Named("watcher"));
+  ASSERT_TRUE(again);
+  ASSERT_TRUE(next->WaitFor([&](const auto&) { return (*again)->HasSynced(); }));
+  EXPECT_EQ(next->Calls(), std::vector<std::string>{"add x/a initial"});
+  handler_->Release();
+  EXPECT_TRUE(removing.get());
+  Close();
+  TouchPod("a");
+  Open();
+  auto last = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(last, Named("watcher")));
+  Sync();
+  ASSERT_TRUE(last->WaitFor([](const auto& h) { return !h.Calls().empty(); }));
+  EXPECT_EQ(last->Count("update x/a"), 1u) << last->Calls().front();
+}
+
+// It is removed all the same; what changes is kept, because its name is still known.
+TEST_F(StopTest, ANameThatCouldNotBeForgottenMissesNothing) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  handler_->Release();
+  ASSERT_TRUE(
+      RecordingHandler().WaitFor([&](const auto&) { return registration->Stats().rows == 0; }));
+  disk_.FailLogWritesWith("durable-names");
+  const auto removed = informer_->RemoveEventHandler(registration);
+  disk_.FailLogWritesWith("");
+  ASSERT_FALSE(removed);
+  EXPECT_TRUE(informer_->Status().handlers.empty());
+  TouchPod("a");
+  CatchUp();
+  auto next = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(next, Named("watcher")));
+  ASSERT_TRUE(next->WaitFor([](const auto& h) { return !h.Calls().empty(); }));
+  EXPECT_EQ(next->Count("update x/a"), 1u) << next->Calls().front();
+}
+
 TEST_F(StopTest, ARemovedHandlerThatDoesNotReturnHearsNothingMore) {
   OpenWithGrace(std::chrono::milliseconds(0));
   auto registration = GetStuck("watcher");
