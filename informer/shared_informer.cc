@@ -358,6 +358,10 @@ void SharedInformer::Run(const std::stop_token& stop) {
 std::vector<std::string> SharedInformer::Stop() { return StopBy(GraceEnd()); }
 
 std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
+  return EndHandlers(EndStream(), deadline);
+}
+
+std::vector<SharedInformer::Registration> SharedInformer::EndStream() {
   std::vector<Registration> listeners;
   {
     MutexLock lock(mutex_);
@@ -371,6 +375,11 @@ std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
   if (thread_.joinable()) thread_.join();
   // All are told before any is waited for: they share the grace.
   for (const Registration& listener : listeners) listener->RequestStop();
+  return listeners;
+}
+
+std::vector<std::string> SharedInformer::EndHandlers(const std::vector<Registration>& listeners,
+                                                     Clock::Steady deadline) {
   std::vector<std::string> left;
   for (const Registration& listener : listeners) {
     if (!listener->Stop(deadline)) left.push_back(listener->name());

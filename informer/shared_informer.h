@@ -210,7 +210,8 @@ class SharedInformer final : private ChangeSink {
   const InformerOptions& options() const { return options_; }
 
  private:
-  friend class ScopedInformer;  // whose handlers are removed from several informers at once
+  friend class ScopedInformer;         // whose handlers are removed from several informers at once
+  friend class SharedInformerFactory;  // which stops several
 
   struct Enqueuer {
     WorkQueue* queue;
@@ -237,6 +238,11 @@ class SharedInformer final : private ChangeSink {
   Clock::Steady GraceEnd() const { return options_.clock->Now() + options_.handler_grace; }
   // Those of retired_ that have ended, to be let go without a lock.
   std::vector<Registration> TakeEnded() LARDER_REQUIRES(mutex_);
+  // The two halves of StopBy: ends the stream and the commits, and asks the handlers to end, which
+  // are returned; waits for them.
+  std::vector<Registration> EndStream();
+  static std::vector<std::string> EndHandlers(const std::vector<Registration>& listeners,
+                                              Clock::Steady deadline);
   // The two halves of RemoveEventHandler: from the first on it is told of no change, after the
   // second it does not run.
   Result<void> Withdraw(const Registration& registration);

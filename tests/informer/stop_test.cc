@@ -213,5 +213,43 @@ TEST_F(StopTest, ShutdownOfAFactoryNamesWhoDidNotReturn) {
   ReleaseAndWait();
 }
 
+// The first hangs for good; the second is busy when the factory shuts down, and would return once
+// it is to end.
+TEST_F(StopTest, AHandlerThatHangsTakesNoOtherInformersGrace) {
+  CreatePod("a");
+  ASSERT_TRUE(simulator_->Create(
+      "configmaps",
+      R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"x"}})"));
+  OpenParts();
+  auto factory = std::make_unique<SharedInformerFactory>(Context());
+  InformerOptions options;
+  options.resource = *LookupResource("pods");
+  options.handler_grace = std::chrono::milliseconds(300);
+  SharedInformer* const pods = *factory->ForResource(options);
+  options.resource = *LookupResource("configmaps");
+  SharedInformer* const maps = *factory->ForResource(options);
+  auto hangs = pods->AddEventHandler(handler_, Named("hangs"));
+  std::promise<void> entered, ended;
+  auto slow = std::make_shared<EventHandlerFuncs>();
+  slow->on_add = [&](const ObjectPtr&, bool) {
+    entered.set_value();
+    while (!pods->IsStopped()) std::this_thread::yield();
+    // Its own informer, too: nobody waits for the first one's handler before.
+    const auto patience = RealClock()->Now() + std::chrono::seconds(20);
+    while (!maps->IsStopped() && RealClock()->Now() < patience) std::this_thread::yield();
+  };
+  ASSERT_TRUE(maps->AddEventHandler(slow, Named("slow")));
+  factory->Start();
+  entered.get_future().wait();
+  ASSERT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return (*hangs)->HasSynced(); }));
+  TouchPod("a");
+  handler_->WaitUntilEntered();
+  EXPECT_EQ(factory->Shutdown(), std::vector<std::string>{"hangs of pods"});
+  hangs->reset();
+  factory.reset();
+  Close();
+  ReleaseAndWait();
+}
+
 }  // namespace
 }  // namespace larder
