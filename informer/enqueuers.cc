@@ -41,6 +41,7 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->options = std::move(options);
   enqueuer->function = std::move(function);
   const std::string name = EnqueuerName(enqueuer->options.name);
+  bool initial_due = false;
   bool known = false;
   {
     const auto writer = indexer_->BeginWrite();
@@ -51,15 +52,17 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
                          enqueuer->options.name);
       }
     }
-    known = names_->Revision(name) == enqueuer->options.revision;
-    enqueuer->initial_due = !known || enqueuer->options.always_initial;
+    const auto revision = names_->Revision(name);
+    known = revision.has_value();
+    initial_due = revision != enqueuer->options.revision || enqueuer->options.always_initial;
+    enqueuer->initial_due = initial_due;
     absent_.erase(name);
     enqueuers_.push_back(enqueuer);
   }
   // From here on changes are enqueued by their own commits.
-  Result<void> outcome;
-  if (known) outcome = EnqueueKept(*enqueuer);
-  if (outcome && (!known || enqueuer->options.always_initial)) outcome = EnqueueAll(*enqueuer);
+  // What was kept is due to a raised revision, too: it may be a delete.
+  Result<void> outcome = known ? EnqueueKept(*enqueuer) : Result<void>();
+  if (outcome && initial_due) outcome = EnqueueAll(*enqueuer);
   if (outcome) return outcome;
   // As if it had never been: it may be added again, and a known name's changes are kept until then.
   const auto writer = indexer_->BeginWrite();

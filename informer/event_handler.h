@@ -53,7 +53,8 @@ struct HandlerOptions {
   // Empty: after a restart everything comes again as OnAdd, as in client-go.
   // With a name: what was not acknowledged before comes, and what changed
   // since, deletes included, and nothing else. A name seen for the first time,
-  // or with a raised revision, gets everything once. While nobody of this name
+  // or with another revision, gets everything once; the latter beside what was
+  // not acknowledged and what changes. While nobody of this name
   // is registered its changes are kept, merged per key
   // (SharedInformer::ForgetHandler ends that). Letters, digits and any of
   // "-._/:".

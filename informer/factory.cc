@@ -221,12 +221,16 @@ std::vector<std::string> SharedInformerFactory::Shutdown() {
   const std::vector<const Entry*> entries = Entries();
   // A connection may need a second to end: all at once, so that many do not add up.
   for (const Entry* entry : entries) entry->informer->RequestStop();
+  // All handlers are told before any is waited for: one that hangs must not take the grace of the
+  // others.
+  std::vector<std::vector<SharedInformer::Registration>> handlers;
+  for (const Entry* entry : entries) handlers.push_back(entry->informer->EndStream());
   const Clock::Steady now = options_.clock->Now();
   std::vector<std::string> left;
-  for (const Entry* entry : entries) {
-    const auto deadline = now + entry->informer->options().handler_grace;
-    for (const std::string& handler : entry->informer->StopBy(deadline)) {
-      left.push_back(handler + " of " + entry->spec.ToString());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto deadline = now + entries[i]->informer->options().handler_grace;
+    for (const std::string& handler : SharedInformer::EndHandlers(handlers[i], deadline)) {
+      left.push_back(handler + " of " + entries[i]->spec.ToString());
     }
   }
   return left;

@@ -87,9 +87,10 @@ class SharedInformerFactory {
   void Start();
   // Waits until every one is synced. kTimeout names those that are not, and why; kCancelled.
   Result<void> WaitForCacheSync(Clock::Steady deadline, const std::stop_token& stop) const;
-  // Ends all streams at once, then commits and handlers, in the order in which they were asked for.
-  // Nothing can be asked for or started afterwards. Returns the handlers that did not return within
-  // the grace, which all share, as "handler of collection" (SharedInformer::Stop).
+  // Ends all streams at once and the commits, in the order in which they were asked for; then all
+  // handlers. Nothing can be asked for or started afterwards. Returns the handlers that did not
+  // return within the grace, which all share and which begins when all were told, as "handler of
+  // collection" (SharedInformer::Stop).
   std::vector<std::string> Shutdown();
 
   std::vector<FactoryInformerStatus> Status() const;

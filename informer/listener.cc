@@ -34,12 +34,15 @@ Listener::~Listener() { Stop(); }
 
 Result<void> Listener::Open(bool complete) {
   MutexLock lock(mutex_);
-  if (!options_.durable_name.empty() && names_->Revision(name_) == options_.revision) {
+  const auto known = names_->Revision(name_);
+  if (!options_.durable_name.empty() && known) {
     // What was not acknowledged waits on disk.
     LARDER_ASSIGN_OR_RETURN(row_count_, rows_.Count());
     if (row_count_ == 0) rows_.NoRowsLeft();
     rows_waiting_ = spilling_ = row_count_ > 0;
     spilling_since_ = clock_->Now();
+    note_due_ = *known != options_.revision;
+    if (note_due_) stream_ = Stream::kAgain;
   } else {
     LARDER_RETURN_IF_ERROR(rows_.Clear());
     note_due_ = !options_.durable_name.empty();
@@ -49,27 +52,30 @@ Result<void> Listener::Open(bool complete) {
   }
   if (complete) {
     list_complete_ = true;
-    if (stream_ != Stream::kFirst) PushListEnd();
+    if (stream_ == Stream::kNone) PushListEnd();
   }
   resync_at_ = NextResync();
   return {};
 }
 
 void Listener::Start() {
+  MutexLock lock(mutex_);
+  started_ = true;
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 
 bool Listener::Stop(Clock::Steady deadline) {
-  if (!thread_.joinable()) return true;
-  thread_.request_stop();
+  RequestStop();
   if (OnOwnThread()) return true;
   {
     MutexLock lock(mutex_);
+    if (!started_) return true;
     stopping_ = true;
     // Outside of the handler it is our own code, which ends by itself.
-    while (!ended_ && (!busy_ || clock_->Now() < deadline)) {
+    while (!ended_ && !let_go_ && (!busy_ || clock_->Now() < deadline)) {
       clock_->WaitUntil(mutex_, wake_, busy_ ? deadline : Clock::Steady::max(), {});
     }
+    if (std::exchange(let_go_, true)) return ended_;
     if (!ended_) {
       spdlog::error(
           "{}: handler {} has not returned from {}: its thread is left behind, and ends when it "
@@ -78,6 +84,7 @@ bool Listener::Stop(Clock::Steady deadline) {
           delivering_ ? delivering_->current()->key().ToString() : "its flush");
       left_behind_ = shared_from_this();
       thread_.detach();
+      wake_.notify_all();
       return false;
     }
   }
@@ -86,6 +93,10 @@ bool Listener::Stop(Clock::Steady deadline) {
 }
 
 Result<void> Listener::Forget() {
+  {
+    MutexLock lock(mutex_);
+    forgotten_ = true;
+  }
   if (!options_.durable_name.empty()) LARDER_RETURN_IF_ERROR(names_->Forget(name_));
   return rows_.Clear();
 }
@@ -187,7 +198,7 @@ void Listener::Publish(bool committed) {
 void Listener::ListComplete() {
   MutexLock lock(mutex_);
   if (std::exchange(list_complete_, true)) return;
-  if (stream_ != Stream::kFirst) {
+  if (stream_ == Stream::kNone) {
     PushListEnd();
   } else if (stream_idle_) {
     EndStream();

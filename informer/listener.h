@@ -23,6 +23,10 @@
 //     is over: until then a durable name is not known, and a restart begins the stream again.
 //     So a handler that blocks stalls nobody: its buffer is bounded, and its rows are bounded by
 //     the number of objects that it knows or that are stored.
+//     A raised revision of a known name is no first stream: the name stays known as it was, its
+//     rows stay, and no change is left out, so that neither a delete that waits nor the way back to
+//     the revision before loses anything. What is stored is told again behind the rows, and then
+//     the revision is remembered.
 //  7. A handler that gathers (EventHandler::MaxDelay) has dealt with a change when its Flush has
 //     returned, not before: every acknowledgement comes after one, and so do the rows on disk.
 //  8. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
@@ -87,7 +91,8 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // Ends the thread; what was not delivered waits on disk for a durable
   // handler. Called by the handler itself, it returns at once and the thread
   // ends with the call. False: the handler has not returned by `deadline`, and
-  // its thread was left behind.
+  // its thread was left behind, by this call or by another. Several may call it
+  // at once.
   bool Stop(Clock::Steady deadline = Clock::Steady::max());
   void RequestStop() { thread_.request_stop(); }
   // Does its thread do nothing more? Stop() returns at once then.
@@ -95,8 +100,10 @@ class Listener final : public std::enable_shared_from_this<Listener> {
     MutexLock lock(mutex_);
     return ended_;
   }
-  bool OnOwnThread() const { return thread_.get_id() == std::this_thread::get_id(); }
-  // After Stop: removes what is on disk of it; a durable name is known no more.
+  bool OnOwnThread() const { return thread_id_.load() == std::this_thread::get_id(); }
+  // Removes what is on disk of it; a durable name is known no more, and not again by what its
+  // thread still does. Under the collection's write lock, with no change to be staged for it after
+  // that.
   Result<void> Forget();
 
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change);
@@ -117,7 +124,8 @@ class Listener final : public std::enable_shared_from_this<Listener> {
     bool list_end = false;    // not a change: the first list ends here
     Clock::Steady since{};    // when it came
   };
-  enum class Stream { kNone, kFirst, kResync };
+  // kAgain: of a raised revision, adds as of the first one, beside changes as of a resync.
+  enum class Stream { kNone, kFirst, kAgain, kResync };
 
   void Run(const std::stop_token& stop);
   void Work(const std::stop_token& stop);
@@ -176,6 +184,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   // The first stream has come to the end of what is stored so far.
   bool stream_idle_ LARDER_GUARDED_BY(mutex_) = false;
   bool list_complete_ LARDER_GUARDED_BY(mutex_) = false;  // told while the first stream was read
+  bool forgotten_ LARDER_GUARDED_BY(mutex_) = false;      // set under the write lock
   Clock::Steady resync_at_ LARDER_GUARDED_BY(mutex_) = Clock::Steady::max();
   ListenerStats stats_ LARDER_GUARDED_BY(mutex_);
   bool busy_ LARDER_GUARDED_BY(mutex_) = false;  // the handler is being called
@@ -183,8 +192,12 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   const ObjectChange* delivering_ LARDER_GUARDED_BY(mutex_) = nullptr;
   bool stopping_ LARDER_GUARDED_BY(mutex_) = false;  // Stop() waits
   bool ended_ LARDER_GUARDED_BY(mutex_) = false;     // the thread does nothing more
+  bool started_ LARDER_GUARDED_BY(mutex_) = false;
+  // Somebody joins thread_, or has left it behind: nobody else may touch it.
+  bool let_go_ LARDER_GUARDED_BY(mutex_) = false;
   // Itself, as long as its detached thread needs it.
   std::shared_ptr<Listener> left_behind_ LARDER_GUARDED_BY(mutex_);
+  std::atomic<std::thread::id> thread_id_{};  // of its thread, while that runs
   std::atomic<bool> synced_{false};
   // The thread's, once it runs.
   bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered

@@ -36,9 +36,11 @@ bool Listener::Wait(const std::stop_token& stop) {
 
 void Listener::Run(const std::stop_token& stop) {
   NameThread("larder-handler");
+  thread_id_ = std::this_thread::get_id();
   Work(stop);
   std::shared_ptr<Listener> self;  // the last thing to go
   MutexLock lock(mutex_);
+  thread_id_ = std::thread::id();
   ended_ = true;
   wake_.notify_all();
   self = std::move(left_behind_);
@@ -117,14 +119,14 @@ Result<void> Listener::ReadStream() {
   bool more = false;
   // Read outside of mutex_: a filter may be called.
   ObjectKey after;
-  bool first = false;
+  Stream stream = Stream::kNone;
   {
     MutexLock lock(mutex_);
     if (rows_waiting_) return {};  // what is in memory is delivered before them
     // Changes may have come in before the write lock was ours.
     if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
     after = stream_after_;
-    first = stream_ == Stream::kFirst;
+    stream = stream_;
   }
   LARDER_RETURN_IF_ERROR(indexer_->ForEach(
       options_.ns, after,
@@ -144,14 +146,15 @@ Result<void> Listener::ReadStream() {
   const auto now = clock_->Now();
   for (ObjectPtr& object : piece) {
     ObjectChange change =
-        first ? ObjectChange{ChangeType::kAdded, nullptr, std::move(object), true, false}
-              : ObjectChange{ChangeType::kUpdated, object, object, false, false};
+        stream == Stream::kResync
+            ? ObjectChange{ChangeType::kUpdated, object, object, false, false}
+            : ObjectChange{ChangeType::kAdded, nullptr, std::move(object), true, false};
     buffer_bytes_ += change.ByteSize();
     buffer_.push_back({std::move(change), 0, false, now});
   }
   stream_after_ = std::move(after);
   if (more) return {};
-  if (first && !list_complete_) {
+  if (stream == Stream::kFirst && !list_complete_) {
     stream_idle_ = true;
   } else {
     EndStream();
@@ -160,11 +163,11 @@ Result<void> Listener::ReadStream() {
 }
 
 void Listener::EndStream() {
-  const bool first = stream_ == Stream::kFirst;
+  const bool resync = stream_ == Stream::kResync;
   stream_ = Stream::kNone;
   stream_idle_ = false;
   stream_after_ = {};
-  if (first && list_complete_) PushListEnd();
+  if (!resync && list_complete_) PushListEnd();
 }
 
 Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
@@ -208,7 +211,11 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
 // From here on the name is known: a restart brings only what is not acknowledged.
 Result<void> Listener::RememberName() {
   if (!note_due_) return {};
-  LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
+  const auto writer = indexer_->BeginWrite();
+  MutexLock lock(mutex_);
+  const bool forgotten = forgotten_;
+  lock.unlock();
+  if (!forgotten) LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
   note_due_ = false;
   return {};
 }

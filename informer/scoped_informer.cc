@@ -188,9 +188,13 @@ Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHa
 
 Result<void> ScopedInformer::Detach(const Registration& registration) {
   Result<void> outcome;
+  // From all parts before it is closed: what it does not hear then, no name may count as heard.
+  for (const auto& [informer, listener] : registration.parts_) {
+    if (auto withdrawn = informer->Withdraw(listener); !withdrawn) outcome = withdrawn;
+  }
   if (registration.one_at_a_time_) registration.one_at_a_time_->Close();
   for (const auto& [informer, listener] : registration.parts_) {
-    if (auto removed = informer->RemoveEventHandler(listener); !removed) outcome = removed;
+    if (auto ended = informer->WaitForEnd(listener); !ended) outcome = ended;
   }
   if (quota_ != nullptr) quota_->Give(registration.bytes_);
   return outcome;

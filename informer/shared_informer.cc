@@ -212,20 +212,36 @@ std::vector<SharedInformer::Registration> SharedInformer::TakeEnded() {
 }
 
 Result<void> SharedInformer::RemoveEventHandler(const Registration& registration) {
+  const Result<void> withdrawn = Withdraw(registration);
+  if (!withdrawn && withdrawn.error().code == ErrorCode::kNotFound) return withdrawn;
+  LARDER_RETURN_IF_ERROR(WaitForEnd(registration));
+  return withdrawn;
+}
+
+Result<void> SharedInformer::Withdraw(const Registration& registration) {
+  Result<void> forgotten;
   std::vector<Registration> ended_before;
   {
     const auto writer = indexer_->BeginWrite();
     MutexLock lock(mutex_);
     const auto it = std::find(listeners_.begin(), listeners_.end(), registration);
     if (it == listeners_.end()) return MakeError(ErrorCode::kNotFound, "no such handler");
+    // Before its thread can meet rows of the next one of its name.
+    registration->RequestStop();
+    // A name is never known without its changes being kept: a crash may come at any time.
+    forgotten = registration->Forget();
+    const std::string& name = registration->name();
+    if (names_->Revision(name)) absent_.try_emplace(name, indexer_.get(), name);
     listeners_.erase(it);
     if (registration->OnOwnThread()) retired_.push_back(registration);
     ended_before = TakeEnded();
   }
   for (const Registration& other : ended_before) other->Stop();
-  const bool ended = registration->Stop(GraceEnd());
-  LARDER_RETURN_IF_ERROR(registration->Forget());
-  if (ended) return {};
+  return forgotten;
+}
+
+Result<void> SharedInformer::WaitForEnd(const Registration& registration) const {
+  if (registration->Stop(GraceEnd())) return {};
   return LeftBehind(*registration);
 }
 
@@ -240,9 +256,7 @@ Result<void> SharedInformer::ReleaseEventHandler(const Registration& registratio
   if (registration->OnOwnThread()) {
     return MakeError(ErrorCode::kInvalidArgument, "handler {} cannot release itself", name);
   }
-  if (names_->Revision(name) != registration->options().revision) {
-    return RemoveEventHandler(registration);
-  }
+  if (!names_->Revision(name)) return RemoveEventHandler(registration);
   // Changes go to it until its thread has ended: two that remember what they saw of the same rows
   // would mislead each other.
   const bool ended = registration->Stop(GraceEnd());
@@ -344,6 +358,10 @@ void SharedInformer::Run(const std::stop_token& stop) {
 std::vector<std::string> SharedInformer::Stop() { return StopBy(GraceEnd()); }
 
 std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
+  return EndHandlers(EndStream(), deadline);
+}
+
+std::vector<SharedInformer::Registration> SharedInformer::EndStream() {
   std::vector<Registration> listeners;
   {
     MutexLock lock(mutex_);
@@ -357,6 +375,11 @@ std::vector<std::string> SharedInformer::StopBy(Clock::Steady deadline) {
   if (thread_.joinable()) thread_.join();
   // All are told before any is waited for: they share the grace.
   for (const Registration& listener : listeners) listener->RequestStop();
+  return listeners;
+}
+
+std::vector<std::string> SharedInformer::EndHandlers(const std::vector<Registration>& listeners,
+                                                     Clock::Steady deadline) {
   std::vector<std::string> left;
   for (const Registration& listener : listeners) {
     if (!listener->Stop(deadline)) left.push_back(listener->name());

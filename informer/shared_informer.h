@@ -102,7 +102,7 @@ using EnqueueFunction = std::function<void(const ObjectChange& change, const Enq
 struct EnqueuerOptions {
   // Durable: a name that is new, or whose revision was raised, gets every
   // object once, at this priority. What changed while nobody of this name was
-  // there comes when it is added again.
+  // there, deletes included, comes when it is added again, under any revision.
   std::string name;
   uint32_t revision = 1;
   int32_t initial_priority = -100;
@@ -137,11 +137,14 @@ class SharedInformer final : private ChangeSink {
                                        HandlerOptions options = {});
   // Returns when the handler is not running any more, but for a handler that
   // removes itself. A durable name is forgotten: registered again, it gets
-  // everything once. kNotFound; kTimeout: it is removed, but has not returned
-  // from its last call within the grace (Stop).
+  // everything once. That is so before its last call has returned: no change is
+  // missed by a name that counts as known. kNotFound; kTimeout: it is removed,
+  // but has not returned from its last call within the grace (Stop). Another
+  // error: it is removed, but its name is still known, or rows of it are left,
+  // which the next start removes.
   Result<void> RemoveEventHandler(const Registration& registration);
-  // Ends the handler as the end of the process would: a durable name that was known under its
-  // revision stays known, and what is not acknowledged, or changes, is kept for it. Not from within
+  // Ends the handler as the end of the process would: a durable name that was known stays known
+  // under its revision, and what is not acknowledged, or changes, is kept for it. Not from within
   // the handler (kInvalidArgument). kNotFound, kTimeout as above.
   Result<void> ReleaseEventHandler(const Registration& registration);
   // Ends what is kept for a durable name that is registered no more. kConflict:
@@ -210,6 +213,9 @@ class SharedInformer final : private ChangeSink {
   const InformerOptions& options() const { return options_; }
 
  private:
+  friend class ScopedInformer;         // whose handlers are removed from several informers at once
+  friend class SharedInformerFactory;  // which stops several
+
   struct Enqueuer {
     WorkQueue* queue;
     EnqueuerOptions options;
@@ -235,6 +241,15 @@ class SharedInformer final : private ChangeSink {
   Clock::Steady GraceEnd() const { return options_.clock->Now() + options_.handler_grace; }
   // Those of retired_ that have ended, to be let go without a lock.
   std::vector<Registration> TakeEnded() LARDER_REQUIRES(mutex_);
+  // The two halves of StopBy: ends the stream and the commits, and asks the handlers to end, which
+  // are returned; waits for them.
+  std::vector<Registration> EndStream();
+  static std::vector<std::string> EndHandlers(const std::vector<Registration>& listeners,
+                                              Clock::Steady deadline);
+  // The two halves of RemoveEventHandler: from the first on it is told of no change, after the
+  // second it does not run.
+  Result<void> Withdraw(const Registration& registration);
+  Result<void> WaitForEnd(const Registration& registration) const;
   tl::unexpected<Error> LeftBehind(const Listener& listener) const;
   Result<std::string> HandlerName(const HandlerOptions& options) LARDER_REQUIRES(mutex_);
   void WatchFailed(const Error& error);

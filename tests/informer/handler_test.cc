@@ -109,6 +109,99 @@ TEST_F(InformerTest, RaisedRevisionHearsEverythingOnce) {
   }
 }
 
+// What an earlier revision did not come to hear is told to the raised one: of a delete nothing else
+// would.
+TEST_F(InformerTest, RaisedRevisionHearsOfDeletesThatWaitForTheNameBefore) {
+  for (const char* name : {"a", "b"}) CreatePod(name);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  InformerOptions impatient;
+  impatient.handler_grace = std::chrono::milliseconds(0);
+  Open(impatient);
+  auto stuck = std::make_shared<RecordingHandler>();
+  auto registration = informer_->AddEventHandler(stuck, durable);
+  Sync();
+  ASSERT_TRUE(stuck->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  stuck->Block();
+  DeletePod("a");
+  CatchUp();
+  registration->reset();
+  Close();
+  Open();
+  durable.revision = 2;
+  auto raised = std::make_shared<RecordingHandler>();
+  registration = informer_->AddEventHandler(raised, durable);
+  ASSERT_TRUE(registration);
+  Sync();
+  ASSERT_TRUE(raised->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(raised->Calls(), (std::vector<std::string>{"delete x/a", "add x/b initial"}));
+  stuck->Unblock();
+}
+
+// Nor is a change left out because everything is about to be told.
+TEST_F(InformerTest, RaisedRevisionHearsOfDeletesBeforeItHasHeardEverything) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  durable.buffer_events = 2;  // one at a time
+  for (const uint32_t revision : {1u, 2u}) {
+    durable.revision = revision;
+    Open();
+    auto handler = std::make_shared<RecordingHandler>();
+    if (revision == 2) handler->Block();
+    const auto registration = informer_->AddEventHandler(handler, durable);
+    ASSERT_TRUE(registration);
+    Sync();
+    if (revision == 2) {
+      DeletePod("c");
+      CatchUp();
+      handler->Unblock();
+    }
+    ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+    EXPECT_EQ(handler->Count("add"), revision == 1 ? 3u : 2u);
+    EXPECT_EQ(handler->Last("x/c") == "deleted", revision == 2);
+    Close();
+  }
+}
+
+// A raised revision that was cut off before it had heard everything has taken nothing from the one
+// that it is taken back to.
+TEST_F(InformerTest, RevisionThatIsTakenBackHearsWhatChangedMeanwhile) {
+  for (const char* name : {"a", "b", "c"}) CreatePod(name);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  Open();
+  auto first = std::make_shared<RecordingHandler>();
+  auto registration = informer_->AddEventHandler(first, durable);
+  Sync();
+  ASSERT_TRUE(first->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  Close();
+  InformerOptions impatient;
+  impatient.handler_grace = std::chrono::milliseconds(0);
+  Open(impatient);
+  durable.revision = 2;
+  durable.buffer_events = 2;  // it has not come to "b" when that changes
+  auto stuck = std::make_shared<RecordingHandler>();
+  stuck->Block();
+  registration = informer_->AddEventHandler(stuck, durable);
+  ASSERT_TRUE(registration);
+  Sync();
+  TouchPod("b");
+  CatchUp();
+  registration->reset();
+  Close();
+  DeletePod("c");
+  Open();
+  durable.revision = 1;
+  auto back = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(back, durable));
+  Sync();
+  EXPECT_TRUE(back->WaitFor(
+      [](const auto& h) { return h.Count("update x/b") == 1 && h.Count("delete x/c") == 1; }));
+  EXPECT_EQ(back->Calls().size(), 2u);
+  stuck->Unblock();
+}
+
 TEST_F(InformerTest, BlockedHandlerStallsNobodyAndGetsTheFinalState) {
   for (int i = 0; i < 20; ++i) CreatePod("p" + std::to_string(i));
   Open();

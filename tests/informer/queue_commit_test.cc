@@ -149,6 +149,21 @@ TEST_F(EnqueuerTest, EverythingAtOnceIsSyncedAtOnce) {
   EXPECT_LT(queue_->Counters().flushes, kPods / 2);
 }
 
+// The raised revision is added after the delete was committed and kept.
+TEST_F(EnqueuerTest, RaisedRevisionGetsWhatWasKeptForTheNameBefore) {
+  for (const char* name : {"a", "b"}) CreatePod(name);
+  OpenWithQueue();
+  Sync();
+  EXPECT_EQ(Drain().size(), 2u);
+  CloseQueue();
+  DeletePod("a");
+  Open();
+  Sync();
+  CatchUp();
+  AddQueue(2);
+  EXPECT_EQ(Drain(), (std::set<std::string>{"x/a", "x/b"}));
+}
+
 TEST_F(EnqueuerTest, EnqueuerAddedAfterTheStartMissesNothing) {
   for (const char* name : {"a", "b", "c"}) CreatePod(name);
   OpenWithQueue();

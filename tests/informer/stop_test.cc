@@ -100,6 +100,78 @@ TEST_F(StopTest, AHandlerThatReturnsWithinTheGraceIsWaitedFor) {
   EXPECT_TRUE(next->Calls().empty()) << "it was acknowledged";
 }
 
+// Whoever of them sees the end of its thread first, one alone may join it.
+TEST_F(StopTest, AHandlerMayBeRemovedWhileTheInformerStops) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  auto stopping = std::async(std::launch::async, [this] { return informer_->Stop(); });
+  while (!informer_->IsStopped()) std::this_thread::yield();
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  handler_->Release();
+  EXPECT_TRUE(stopping.get().empty());
+  EXPECT_TRUE(removing.get());
+}
+
+// The one that has no patience left decides for both.
+TEST_F(StopTest, WhoWaitsForAHandlerHearsThatAnotherLeftItBehind) {
+  OpenWithGrace(std::chrono::minutes(10));
+  auto registration = GetStuck("watcher");
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  EXPECT_FALSE(registration->Stop(RealClock()->Now()));
+  EXPECT_EQ(removing.get().error().code, ErrorCode::kTimeout);
+  registration.reset();
+  ReleaseAndWait();
+}
+
+// Nothing is kept for it any more, so it must not count as known; and the end of its last call must
+// take nothing from the next one of its name.
+TEST_F(StopTest, ARemovedNameIsForgottenBeforeItsHandlerReturns) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  auto next = std::make_shared<RecordingHandler>();
+  const auto again = informer_->AddEventHandler(next, Named("watcher"));
+  ASSERT_TRUE(again);
+  ASSERT_TRUE(next->WaitFor([&](const auto&) { return (*again)->HasSynced(); }));
+  EXPECT_EQ(next->Calls(), std::vector<std::string>{"add x/a initial"});
+  handler_->Release();
+  EXPECT_TRUE(removing.get());
+  Close();
+  TouchPod("a");
+  Open();
+  auto last = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(last, Named("watcher")));
+  Sync();
+  ASSERT_TRUE(last->WaitFor([](const auto& h) { return !h.Calls().empty(); }));
+  EXPECT_EQ(last->Count("update x/a"), 1u) << last->Calls().front();
+}
+
+// It is removed all the same; what changes is kept, because its name is still known.
+TEST_F(StopTest, ANameThatCouldNotBeForgottenMissesNothing) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  handler_->Release();
+  ASSERT_TRUE(
+      RecordingHandler().WaitFor([&](const auto&) { return registration->Stats().rows == 0; }));
+  disk_.FailLogWritesWith("durable-names");
+  const auto removed = informer_->RemoveEventHandler(registration);
+  disk_.FailLogWritesWith("");
+  ASSERT_FALSE(removed);
+  EXPECT_TRUE(informer_->Status().handlers.empty());
+  TouchPod("a");
+  CatchUp();
+  auto next = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(next, Named("watcher")));
+  ASSERT_TRUE(next->WaitFor([](const auto& h) { return !h.Calls().empty(); }));
+  EXPECT_EQ(next->Count("update x/a"), 1u) << next->Calls().front();
+}
+
 TEST_F(StopTest, ARemovedHandlerThatDoesNotReturnHearsNothingMore) {
   OpenWithGrace(std::chrono::milliseconds(0));
   auto registration = GetStuck("watcher");
@@ -136,6 +208,44 @@ TEST_F(StopTest, ShutdownOfAFactoryNamesWhoDidNotReturn) {
   handler_->WaitUntilEntered();
   EXPECT_EQ(factory->Shutdown(), std::vector<std::string>{"watcher of pods"});
   registration->reset();
+  factory.reset();
+  Close();
+  ReleaseAndWait();
+}
+
+// The first hangs for good; the second is busy when the factory shuts down, and would return once
+// it is to end.
+TEST_F(StopTest, AHandlerThatHangsTakesNoOtherInformersGrace) {
+  CreatePod("a");
+  ASSERT_TRUE(simulator_->Create(
+      "configmaps",
+      R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"x"}})"));
+  OpenParts();
+  auto factory = std::make_unique<SharedInformerFactory>(Context());
+  InformerOptions options;
+  options.resource = *LookupResource("pods");
+  options.handler_grace = std::chrono::milliseconds(300);
+  SharedInformer* const pods = *factory->ForResource(options);
+  options.resource = *LookupResource("configmaps");
+  SharedInformer* const maps = *factory->ForResource(options);
+  auto hangs = pods->AddEventHandler(handler_, Named("hangs"));
+  std::promise<void> entered, ended;
+  auto slow = std::make_shared<EventHandlerFuncs>();
+  slow->on_add = [&](const ObjectPtr&, bool) {
+    entered.set_value();
+    while (!pods->IsStopped()) std::this_thread::yield();
+    // Its own informer, too: nobody waits for the first one's handler before.
+    const auto patience = RealClock()->Now() + std::chrono::seconds(20);
+    while (!maps->IsStopped() && RealClock()->Now() < patience) std::this_thread::yield();
+  };
+  ASSERT_TRUE(maps->AddEventHandler(slow, Named("slow")));
+  factory->Start();
+  entered.get_future().wait();
+  ASSERT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return (*hangs)->HasSynced(); }));
+  TouchPod("a");
+  handler_->WaitUntilEntered();
+  EXPECT_EQ(factory->Shutdown(), std::vector<std::string>{"hangs of pods"});
+  hangs->reset();
   factory.reset();
   Close();
   ReleaseAndWait();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -482,6 +483,36 @@ TEST_F(TenantTest, AHandlerOfSeveralNamespacesMayRemoveItself) {
   EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return removed.load(); }));
   EXPECT_TRUE(factory_->Shutdown().empty());
   EXPECT_EQ(calls, 1);
+}
+
+// Its threads swallow what they are told once it is closed: no name may count that as heard.
+TEST_F(TenantTest, AHandlerIsWithdrawnFromAllNamespacesBeforeAnyIsWaitedFor) {
+  const auto pods = factory_->Scoped(Pods(), {"x", "z"});
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  std::promise<void> told, release;
+  auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_update = [&](const ObjectPtr&, const ObjectPtr&) {
+    told.set_value();
+    release.get_future().wait();
+  };
+  const auto registration = (*pods)->AddEventHandler(handler, durable);
+  StartAll();
+  ASSERT_TRUE(
+      RecordingHandler().WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  Relabel("x", "mine", "blue");
+  told.get_future().wait();
+  auto removing =
+      std::async(std::launch::async, [&] { return (*pods)->RemoveEventHandler(*registration); });
+  const auto informers = factory_->ForNamespaces(Pods(), {"x", "z"});
+  EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) {
+    return std::all_of(informers->begin(), informers->end(), [](SharedInformer* informer) {
+      return informer->Status().handlers.empty();
+    });
+  }));
+  release.set_value();
+  EXPECT_TRUE(removing.get());
 }
 
 // What was kept while it was not there has met no filter yet.
