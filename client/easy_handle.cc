@@ -2,8 +2,10 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <string_view>
 
 namespace larder {
@@ -40,6 +42,28 @@ int OnSocket(void*, curl_socket_t socket, curlsocktype) {
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kKeepaliveProbes, sizeof kKeepaliveProbes);
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
   return CURL_SOCKOPT_OK;
+}
+
+// Was HTTP/2 agreed upon with the server? Where libcurl does TLS with another library than ours,
+// that cannot be known.
+bool HasHttp2(CURL* curl) {
+  const curl_tlssessioninfo* session = nullptr;
+  if (curl_easy_getinfo(curl, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK || session == nullptr ||
+      session->backend != CURLSSLBACKEND_OPENSSL || session->internals == nullptr) {
+    return false;
+  }
+  const unsigned char* protocol = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(static_cast<const SSL*>(session->internals), &protocol, &size);
+  return size == 2 && std::memcmp(protocol, "h2", 2) == 0;
+}
+
+// On every connection that was chosen for the transfer, before the request is sent.
+int BeforeRequest(void* user, char*, char*, int, int) {
+  auto* transfer = static_cast<Transfer*>(user);
+  if (HasHttp2(transfer->easy->curl.get())) return CURL_PREREQFUNC_OK;
+  transfer->OnNoHttp2();
+  return CURL_PREREQFUNC_ABORT;
 }
 
 // Sets options one after the other and remembers whether any was refused.
@@ -140,8 +164,8 @@ void SetTls(const ClientConfig& config, const Credential& credential, Setter& se
   }
 }
 
-void SetConnection(const ClientConfig& config, const ServerUrl& url, const ConnectionUse& use,
-                   Setter& set) {
+void SetConnection(const ClientConfig& config, const ServerUrl& url, Sharing sharing,
+                   Transfer* transfer, Setter& set) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "https");
   set(CURLOPT_FOLLOWLOCATION, 0L);
@@ -156,10 +180,11 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, const Conne
   set(CURLOPT_TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
   set(CURLOPT_SOCKOPTFUNCTION, &OnSocket);
   set(CURLOPT_BUFFERSIZE, kReceiveBufferBytes);
-  if (use.max_age) set(CURLOPT_MAXLIFETIME_CONN, static_cast<long>(use.max_age->count()));
-  if (use.channel == Channel::kShared) {
+  if (sharing == Sharing::kMultiplexed) {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
     set(CURLOPT_PIPEWAIT, 1L);  // wait for a connection that can be shared rather than open another
+    set(CURLOPT_PREREQFUNCTION, &BeforeRequest);
+    set(CURLOPT_PREREQDATA, static_cast<void*>(transfer));
   } else {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   }
@@ -194,8 +219,8 @@ void SetMethod(const Request& request, EasyHandle& handle, Setter& set) {
 
 Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, const ServerUrl& url,
                                                    const Request& request,
-                                                   const Credential& credential,
-                                                   const ConnectionUse& use, Transfer* transfer) {
+                                                   const Credential& credential, Sharing sharing,
+                                                   Transfer* transfer) {
   auto handle = std::make_unique<EasyHandle>();
   handle->curl.reset(curl_easy_init());
   if (handle->curl == nullptr) return MakeError(ErrorCode::kInternal, "libcurl: out of memory");
@@ -219,7 +244,7 @@ Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, c
   LARDER_RETURN_IF_ERROR(SetHeaders(config, url, request, credential, *handle));
 
   Setter set(handle->curl.get());
-  SetConnection(config, url, use, set);
+  SetConnection(config, url, sharing, transfer, set);
   if (url.scheme == "https") SetTls(config, credential, set);
   SetMethod(request, *handle, set);
   set(CURLOPT_URL, full.c_str());
