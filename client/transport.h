@@ -74,6 +74,10 @@ class BodyStream {
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
                         std::string_view body);
 
+// Did an API server say that it has no object of this name? A 404 alone may come from a proxy, or
+// from a server that does not know the resource.
+bool SaysNotFound(const Error& error, std::string_view name);
+
 // The seam for tests: the reflector and the clients see only this.
 class HttpTransport {
  public:

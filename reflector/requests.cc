@@ -151,9 +151,9 @@ Request Requests::ListOf(const ObjectKey& key) const {
   return request;
 }
 
-Request Requests::KubeSystem() const {
+Request Requests::ClusterNamespace() const {
   Request request = Base();
-  request.path = "/api/v1/namespaces/kube-system";
+  request.path = fmt::format("/api/v1/namespaces/{}", kClusterNamespace);
   request.accept = fmt::format("{},{}", kPartial, kJson);
   return request;
 }

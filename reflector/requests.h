@@ -19,6 +19,9 @@ namespace larder {
 
 struct WireMessage;
 
+// The namespace whose UID names the cluster.
+inline constexpr std::string_view kClusterNamespace = "kube-system";
+
 class Requests {
  public:
   Requests(const ReflectorOptions& options, uint64_t seed) : options_(options), random_(seed) {}
@@ -47,8 +50,7 @@ class Requests {
   // decides whether the object still belongs to a collection with a selector.
   Request ListOfOne(const ObjectKey& key, std::string_view version, Form form) const;
   bool HasSelector() const;
-  // The namespace whose UID names the cluster.
-  Request KubeSystem() const;
+  Request ClusterNamespace() const;
 
  private:
   Request Base() const;
