@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "client/no_proxy.h"
+
 namespace larder {
 namespace {
 
@@ -164,6 +166,12 @@ void SetTls(const ClientConfig& config, const Credential& credential, Setter& se
   }
 }
 
+// libcurl verifies the certificate against the URL's host; with tls_server_name that one goes into
+// the URL and the real host is only where to connect.
+bool IsRenamed(const ClientConfig& config, const ServerUrl& url) {
+  return !config.tls_server_name.empty() && url.scheme == "https";
+}
+
 void SetConnection(const ClientConfig& config, const ServerUrl& url, Sharing sharing,
                    Transfer* transfer, Setter& set) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -199,6 +207,10 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, Sharing sha
     set(CURLOPT_NOPROXY, "");
   } else if (url.IsLoopback()) {
     set(CURLOPT_PROXY, "");  // a proxy from the environment has another loopback than we
+  } else if (IsRenamed(config, url)) {
+    // libcurl would look for the name that is verified, not for the host that is asked.
+    const bool without = IsWithoutProxy(url.host, NoProxyFromEnvironment());
+    set(without ? CURLOPT_PROXY : CURLOPT_NOPROXY, "");
   }
 }
 
@@ -231,9 +243,7 @@ Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, c
   const std::string path = url.base_path + EscapePath(request.path);
   handle->what = fmt::format("{} {}://{}{}", request.method, url.scheme, url.Authority(), path);
 
-  // libcurl verifies the certificate against the URL's host; with tls_server_name that one goes
-  // into the URL and the real host is only where to connect.
-  const bool renamed = !config.tls_server_name.empty() && url.scheme == "https";
+  const bool renamed = IsRenamed(config, url);
   const std::string host = renamed ? config.tls_server_name : url.host;
   std::string full = fmt::format("{}://{}:{}{}", url.scheme, host, url.port, path);
   if (!request.query.empty()) full += "?" + EncodeQuery(request.query);

@@ -13,6 +13,7 @@ namespace {
 using ::larder::testing::Authority;
 using ::larder::testing::ConnectProxy;
 using ::larder::testing::LogCapture;
+using ::larder::testing::ScopedEnv;
 using ::larder::testing::TempDir;
 using ::larder::testing::TestServer;
 using ::testing::HasSubstr;
@@ -209,6 +210,28 @@ TEST_F(TlsTest, TunnelsThroughAProxyThatLearnsNothing) {
   config.ca_data = stranger_.Pem();
   requests_ = 0;
   ExpectRefused(Try(config));
+}
+
+// The name that is verified is not the host that is asked.
+TEST_F(TlsTest, NoProxyIsAboutTheHostThatIsAskedNotTheNameThatIsVerified) {
+  TestServer server(
+      authority_.Sign({.common_name = "s", .alternative_names = {"DNS:elsewhere.example"}}));
+  Serve(server);
+  const ConnectProxy proxy;
+  ClientConfig config = Trusting(server, authority_);
+  config.server = server.Url("0.0.0.0");  // reachable, and not known as a loopback address
+  config.tls_server_name = "elsewhere.example";
+  {
+    const ScopedEnv env({{"https_proxy", proxy.Url()}, {"no_proxy", "0.0.0.0/8"}});
+    const auto response = Try(config);
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_TRUE(proxy.heads().empty());
+  }
+  const ScopedEnv env({{"https_proxy", proxy.Url()}, {"no_proxy", "elsewhere.example"}});
+  const auto response = Try(config);
+  ASSERT_TRUE(response) << response.error().message;
+  ASSERT_FALSE(proxy.heads().empty());
+  EXPECT_THAT(proxy.heads()[0], HasSubstr("CONNECT 0.0.0.0:"));
 }
 
 TEST_F(TlsTest, OldProtocolVersionsAreRefused) {
