@@ -289,7 +289,8 @@ Error ErrorFromCurl(CURLcode code, const EasyHandle& handle) {
       break;
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
-      meaning = ErrorCode::kInvalidArgument;
+      // To those who asked for something of the server an invalid argument would be theirs.
+      meaning = ErrorCode::kUnauthorized;
       hint = "the certificate, key or CA in the configuration cannot be used: ";
       break;
     case CURLE_UNSUPPORTED_PROTOCOL:

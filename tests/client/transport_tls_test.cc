@@ -175,7 +175,7 @@ TEST_F(TlsTest, AKeyThatDoesNotFitIsTheConfigurationsFault) {
   config.client_key_data = two.KeyPem();
   const auto response = Try(config);
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument) << response.error().message;
+  EXPECT_EQ(response.error().code, ErrorCode::kUnauthorized) << response.error().message;
 }
 
 TEST_F(TlsTest, AnAuthorityThatIsNoPemIsTheConfigurationsFault) {
@@ -185,7 +185,7 @@ TEST_F(TlsTest, AnAuthorityThatIsNoPemIsTheConfigurationsFault) {
   config.ca_data = "not a certificate";
   const auto response = Try(config);
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument) << response.error().message;
+  EXPECT_EQ(response.error().code, ErrorCode::kUnauthorized) << response.error().message;
   EXPECT_EQ(requests_, 0);
 }
 
