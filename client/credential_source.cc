@@ -113,7 +113,8 @@ Result<void> CredentialSource::LoadFiles(Credential& credential, const Credentia
 
 Result<void> CredentialSource::LoadPlugin(Credential& credential,
                                           const std::stop_token& stop) const {
-  LARDER_ASSIGN_OR_RETURN(ExecCredential got, RunExecPlugin(config_, *config_.exec, stop));
+  LARDER_ASSIGN_OR_RETURN(ExecCredential got,
+                          RunExecPlugin(config_, *config_.exec, credential.ca_pem, stop));
   LARDER_ASSIGN_OR_RETURN(credential.authorization,
                           BearerHeader(got.token, "the credential plugin"));
   if (!got.certificate_pem.empty()) {

@@ -21,7 +21,7 @@ struct CurlLoop::Multi {
   }
 };
 
-Result<std::shared_ptr<CurlLoop>> CurlLoop::Start() {
+Result<std::shared_ptr<CurlLoop>> CurlLoop::Start(Sharing sharing) {
   static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (global != CURLE_OK) {
     return MakeError(ErrorCode::kInternal, "libcurl did not start: {}", curl_easy_strerror(global));
@@ -31,7 +31,8 @@ Result<std::shared_ptr<CurlLoop>> CurlLoop::Start() {
   if (multi->handle == nullptr) {
     return MakeError(ErrorCode::kInternal, "libcurl did not start: out of memory");
   }
-  curl_multi_setopt(multi->handle, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
+  curl_multi_setopt(multi->handle, CURLMOPT_PIPELINING,
+                    sharing == Sharing::kMultiplexed ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING);
   curl_multi_setopt(multi->handle, CURLMOPT_MAXCONNECTS, kMaxIdleConnections);
   return std::shared_ptr<CurlLoop>(new CurlLoop(std::move(multi)));
 }

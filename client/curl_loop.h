@@ -1,4 +1,9 @@
-// The one network thread: a libcurl multi handle and the commands that other threads give it.
+// A network thread: a libcurl multi handle with its connections, and the commands that other
+// threads give it.
+//
+// Connections are either shared by requests at the same time (HTTP/2) or by none. Never both in one
+// loop: libcurl before 8.5 asks the host, not the connection, whether it may carry several
+// requests, and puts one of them on an HTTP/1.1 connection that is in use.
 //
 // Add, Resume and Cancel return at once and may be called from any thread, also after Shutdown
 // (then Add finishes the transfer with kCancelled and the others do nothing). A transfer is held by
@@ -18,9 +23,11 @@
 
 namespace larder {
 
+enum class Sharing;
+
 class CurlLoop {
  public:
-  static Result<std::shared_ptr<CurlLoop>> Start();
+  static Result<std::shared_ptr<CurlLoop>> Start(Sharing sharing);
   ~CurlLoop();
   CurlLoop(const CurlLoop&) = delete;
   CurlLoop& operator=(const CurlLoop&) = delete;

@@ -2,9 +2,13 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <string_view>
+
+#include "client/no_proxy.h"
 
 namespace larder {
 namespace {
@@ -40,6 +44,28 @@ int OnSocket(void*, curl_socket_t socket, curlsocktype) {
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kKeepaliveProbes, sizeof kKeepaliveProbes);
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
   return CURL_SOCKOPT_OK;
+}
+
+// Was HTTP/2 agreed upon with the server? Where libcurl does TLS with another library than ours,
+// that cannot be known.
+bool HasHttp2(CURL* curl) {
+  const curl_tlssessioninfo* session = nullptr;
+  if (curl_easy_getinfo(curl, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK || session == nullptr ||
+      session->backend != CURLSSLBACKEND_OPENSSL || session->internals == nullptr) {
+    return false;
+  }
+  const unsigned char* protocol = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(static_cast<const SSL*>(session->internals), &protocol, &size);
+  return size == 2 && std::memcmp(protocol, "h2", 2) == 0;
+}
+
+// On every connection that was chosen for the transfer, before the request is sent.
+int BeforeRequest(void* user, char*, char*, int, int) {
+  auto* transfer = static_cast<Transfer*>(user);
+  if (HasHttp2(transfer->easy->curl.get())) return CURL_PREREQFUNC_OK;
+  transfer->OnNoHttp2();
+  return CURL_PREREQFUNC_ABORT;
 }
 
 // Sets options one after the other and remembers whether any was refused.
@@ -140,8 +166,14 @@ void SetTls(const ClientConfig& config, const Credential& credential, Setter& se
   }
 }
 
-void SetConnection(const ClientConfig& config, const ServerUrl& url, const ConnectionUse& use,
-                   Setter& set) {
+// libcurl verifies the certificate against the URL's host; with tls_server_name that one goes into
+// the URL and the real host is only where to connect.
+bool IsRenamed(const ClientConfig& config, const ServerUrl& url) {
+  return !config.tls_server_name.empty() && url.scheme == "https";
+}
+
+void SetConnection(const ClientConfig& config, const ServerUrl& url, Sharing sharing,
+                   Transfer* transfer, Setter& set) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "https");
   set(CURLOPT_FOLLOWLOCATION, 0L);
@@ -156,10 +188,11 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, const Conne
   set(CURLOPT_TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
   set(CURLOPT_SOCKOPTFUNCTION, &OnSocket);
   set(CURLOPT_BUFFERSIZE, kReceiveBufferBytes);
-  if (use.max_age) set(CURLOPT_MAXLIFETIME_CONN, static_cast<long>(use.max_age->count()));
-  if (use.channel == Channel::kShared) {
+  if (sharing == Sharing::kMultiplexed) {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
     set(CURLOPT_PIPEWAIT, 1L);  // wait for a connection that can be shared rather than open another
+    set(CURLOPT_PREREQFUNCTION, &BeforeRequest);
+    set(CURLOPT_PREREQDATA, static_cast<void*>(transfer));
   } else {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   }
@@ -174,6 +207,10 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, const Conne
     set(CURLOPT_NOPROXY, "");
   } else if (url.IsLoopback()) {
     set(CURLOPT_PROXY, "");  // a proxy from the environment has another loopback than we
+  } else if (IsRenamed(config, url)) {
+    // libcurl would look for the name that is verified, not for the host that is asked.
+    const bool without = IsWithoutProxy(url.host, NoProxyFromEnvironment());
+    set(without ? CURLOPT_PROXY : CURLOPT_NOPROXY, "");
   }
 }
 
@@ -194,8 +231,8 @@ void SetMethod(const Request& request, EasyHandle& handle, Setter& set) {
 
 Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, const ServerUrl& url,
                                                    const Request& request,
-                                                   const Credential& credential,
-                                                   const ConnectionUse& use, Transfer* transfer) {
+                                                   const Credential& credential, Sharing sharing,
+                                                   Transfer* transfer) {
   auto handle = std::make_unique<EasyHandle>();
   handle->curl.reset(curl_easy_init());
   if (handle->curl == nullptr) return MakeError(ErrorCode::kInternal, "libcurl: out of memory");
@@ -206,9 +243,7 @@ Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, c
   const std::string path = url.base_path + EscapePath(request.path);
   handle->what = fmt::format("{} {}://{}{}", request.method, url.scheme, url.Authority(), path);
 
-  // libcurl verifies the certificate against the URL's host; with tls_server_name that one goes
-  // into the URL and the real host is only where to connect.
-  const bool renamed = !config.tls_server_name.empty() && url.scheme == "https";
+  const bool renamed = IsRenamed(config, url);
   const std::string host = renamed ? config.tls_server_name : url.host;
   std::string full = fmt::format("{}://{}:{}{}", url.scheme, host, url.port, path);
   if (!request.query.empty()) full += "?" + EncodeQuery(request.query);
@@ -219,7 +254,7 @@ Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, c
   LARDER_RETURN_IF_ERROR(SetHeaders(config, url, request, credential, *handle));
 
   Setter set(handle->curl.get());
-  SetConnection(config, url, use, set);
+  SetConnection(config, url, sharing, transfer, set);
   if (url.scheme == "https") SetTls(config, credential, set);
   SetMethod(request, *handle, set);
   set(CURLOPT_URL, full.c_str());
@@ -254,7 +289,8 @@ Error ErrorFromCurl(CURLcode code, const EasyHandle& handle) {
       break;
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
-      meaning = ErrorCode::kInvalidArgument;
+      // To those who asked for something of the server an invalid argument would be theirs.
+      meaning = ErrorCode::kUnauthorized;
       hint = "the certificate, key or CA in the configuration cannot be used: ";
       break;
     case CURLE_UNSUPPORTED_PROTOCOL:

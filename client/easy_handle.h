@@ -37,26 +37,20 @@ struct EasyHandle {
   std::unique_ptr<CURL, CurlDeleter> curl;
 };
 
-// How a request uses connections.
-enum class Channel {
-  // HTTP/2 where the server has it, many requests on one connection. Never paused.
-  kShared,
-  // A connection of its own, HTTP/1.1. In HTTP/2 libcurl 7.88 stops reading the whole connection
-  // when one
-  // stream is paused and more arrives for it, so what may be paused must not share.
-  kOwn,
-};
-
-struct ConnectionUse {
-  Channel channel = Channel::kShared;
-  // Older connections are not used again.
-  std::optional<std::chrono::seconds> max_age;
+// How a request uses connections; all of a CurlLoop alike.
+enum class Sharing {
+  // HTTP/2, many requests on one connection. Never paused: libcurl 7.88 stops reading the whole
+  // connection when one stream is paused and more arrives for it. A connection that turns out to be
+  // HTTP/1.1 is given up before anything is sent (Transfer::no_http2).
+  kMultiplexed,
+  // HTTP/1.1, one request at a time.
+  kNone,
 };
 
 Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, const ServerUrl& url,
                                                    const Request& request,
-                                                   const Credential& credential,
-                                                   const ConnectionUse& use, Transfer* transfer);
+                                                   const Credential& credential, Sharing sharing,
+                                                   Transfer* transfer);
 
 // What a failed transfer means to the caller.
 Error ErrorFromCurl(CURLcode code, const EasyHandle& handle);

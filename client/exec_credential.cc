@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/base64.h"
-#include "client/file_util.h"
 #include "client/subprocess.h"
 #include "client/timestamp.h"
 #include "schema/object.h"
@@ -26,29 +25,26 @@ std::optional<std::string> TextField(const Json& object, const char* name) {
   return found->get<std::string>();
 }
 
-Result<Json> ClusterInfo(const ClientConfig& config, const ExecPlugin& plugin) {
+Json ClusterInfo(const ClientConfig& config, const ExecPlugin& plugin, const std::string& ca_pem) {
   Json cluster = {{"server", config.server}};
   if (!config.tls_server_name.empty()) cluster["tls-server-name"] = config.tls_server_name;
   if (config.insecure_skip_tls_verify) cluster["insecure-skip-tls-verify"] = true;
   if (!config.proxy_url.empty()) cluster["proxy-url"] = config.proxy_url;
   if (config.disable_compression) cluster["disable-compression"] = true;
-  std::string ca = config.ca_data;
-  if (ca.empty() && !config.ca_file.empty()) {
-    LARDER_ASSIGN_OR_RETURN(ca, ReadSmallFile(config.ca_file));
-  }
-  if (!ca.empty()) cluster["certificate-authority-data"] = EncodeBase64(ca);
+  if (!ca_pem.empty()) cluster["certificate-authority-data"] = EncodeBase64(ca_pem);
   if (!plugin.cluster_extension_json.empty()) {
     cluster["config"] = Json::parse(plugin.cluster_extension_json, nullptr, false);
   }
   return cluster;
 }
 
-Result<std::string> ExecInfo(const ClientConfig& config, const ExecPlugin& plugin) {
+std::string ExecInfo(const ClientConfig& config, const ExecPlugin& plugin,
+                     const std::string& ca_pem) {
   Json info = {{"kind", "ExecCredential"},
                {"apiVersion", plugin.api_version},
                {"spec", {{"interactive", false}}}};
   if (plugin.provide_cluster_info) {
-    LARDER_ASSIGN_OR_RETURN(info["spec"]["cluster"], ClusterInfo(config, plugin));
+    info["spec"]["cluster"] = ClusterInfo(config, plugin, ca_pem);
   }
   return info.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -90,7 +86,7 @@ Result<ExecCredential> ParseExecCredential(std::string_view json, std::string_vi
 }
 
 Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const ExecPlugin& plugin,
-                                     const std::stop_token& stop) {
+                                     const std::string& ca_pem, const std::stop_token& stop) {
   if (plugin.api_version != std::string(kGroup) + "v1" &&
       plugin.api_version != std::string(kGroup) + "v1beta1") {
     return MakeError(ErrorCode::kUnauthorized,
@@ -101,8 +97,7 @@ Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const ExecPlugi
   program.argv.push_back(plugin.command);
   program.argv.insert(program.argv.end(), plugin.args.begin(), plugin.args.end());
   program.env = plugin.env;
-  LARDER_ASSIGN_OR_RETURN(std::string info, ExecInfo(config, plugin));
-  program.env.emplace_back("KUBERNETES_EXEC_INFO", std::move(info));
+  program.env.emplace_back("KUBERNETES_EXEC_INFO", ExecInfo(config, plugin, ca_pem));
   program.timeout = plugin.timeout;
   program.max_output_bytes = plugin.max_output_bytes;
 

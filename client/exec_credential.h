@@ -1,10 +1,11 @@
 // Credential plugins: the client.authentication.k8s.io protocol, v1 and v1beta1.
 //
-// RunExecPlugin starts the program with KUBERNETES_EXEC_INFO in its environment and reads the
+// RunExecPlugin starts the program with KUBERNETES_EXEC_INFO in its environment, which tells of
+// the cluster and its authority (`ca_pem`) where the plugin wants that, and reads the
 // ExecCredential that it prints. Nothing of its output reaches a log or a message. Thread-safe;
 // blocks until the program ended.
 //
-//   Result<ExecCredential> credential = RunExecPlugin(config, *config.exec, stop);
+//   Result<ExecCredential> credential = RunExecPlugin(config, *config.exec, ca_pem, stop);
 #pragma once
 
 #include <optional>
@@ -32,6 +33,6 @@ Result<ExecCredential> ParseExecCredential(std::string_view json, std::string_vi
 // kUnauthorized where the plugin is missing, failed or printed something else; kTimeout;
 // kCancelled.
 Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const ExecPlugin& plugin,
-                                     const std::stop_token& stop);
+                                     const std::string& ca_pem, const std::stop_token& stop);
 
 }  // namespace larder

@@ -143,4 +143,12 @@ Error ErrorFromResponse(int status, const std::map<std::string, std::string>& he
   return error;
 }
 
+bool SaysNotFound(const Error& error, std::string_view name) {
+  if (error.code != ErrorCode::kNotFound || error.status_json.empty()) return false;
+  const Json status = Json::parse(error.status_json, nullptr, /*allow_exceptions=*/false);
+  if (TextAt(status, "reason") != "NotFound") return false;
+  const auto details = status.find("details");
+  return details != status.end() && TextAt(*details, "name") == name;
+}
+
 }  // namespace larder

@@ -93,6 +93,17 @@ Transfer::Accepted Transfer::OnBody(std::string_view bytes) {
   return Accepted::kYes;
 }
 
+void Transfer::OnNoHttp2() {
+  MutexLock lock(mutex_);
+  no_http2_ = true;
+  abort_reason_ = Error{ErrorCode::kUnavailable, "the server has no HTTP/2", {}, {}};
+}
+
+bool Transfer::no_http2() const {
+  MutexLock lock(mutex_);
+  return no_http2_;
+}
+
 void Transfer::Finish(std::optional<Error> error) {
   MutexLock lock(mutex_);
   if (finished_) return;

@@ -48,6 +48,8 @@ class Transfer {
   // A header line with its line end. False: too much, abort.
   bool OnHeader(std::string_view line);
   Accepted OnBody(std::string_view bytes);
+  // The connection has no HTTP/2 and the request was not sent.
+  void OnNoHttp2();
   // The end; without an error a clean one. Only the first call counts.
   void Finish(std::optional<Error> error);
   std::unique_ptr<EasyHandle> easy;
@@ -56,6 +58,8 @@ class Transfer {
   // Until the headers of the final answer are there. kTimeout, kCancelled, or how the transfer
   // failed.
   Result<void> WaitForHeaders(const std::stop_token& stop, Clock::Steady deadline);
+  // It failed because of OnNoHttp2, and may be sent in another way.
+  bool no_http2() const;
   int status() const { return status_; }
   const std::map<std::string, std::string>& headers() const { return headers_; }
   struct Taken {
@@ -84,6 +88,7 @@ class Transfer {
   std::string buffer_ LARDER_GUARDED_BY(mutex_);
   uint64_t wire_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
   bool paused_ LARDER_GUARDED_BY(mutex_) = false;
+  bool no_http2_ LARDER_GUARDED_BY(mutex_) = false;
   bool finished_ LARDER_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ LARDER_GUARDED_BY(mutex_);
   // Why a callback aborted; what libcurl then reports would only say that it was aborted.

@@ -3,8 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <atomic>
 
+#include "base/mutex.h"
 #include "client/credential_source.h"
 #include "client/curl_loop.h"
 #include "client/easy_handle.h"
@@ -20,10 +20,8 @@ constexpr size_t kInflatedPieceBytes = size_t{256} << 10;
 constexpr size_t kMaxErrorBodyBytes = size_t{1} << 20;
 constexpr size_t kMaxPathInLog = 300;
 constexpr std::chrono::hours kLongest{24 * 365};
-// A shorter time-out says more about the request than about the connection. Also, libcurl counts
-// the age of connections in whole seconds.
+// A shorter time-out says more about the request than about the connection.
 constexpr std::chrono::seconds kTellingTimeout{3};
-constexpr std::chrono::minutes kDistrustFor{5};
 
 // Ends the transfer when its owner goes.
 class RunningTransfer {
@@ -115,60 +113,119 @@ Result<std::string> ReadAll(BodyStream& stream, size_t max_bytes, bool cut,
   }
 }
 
+// Where requests run. Watches and lists each have an HTTP/1.1 connection to themselves, because
+// they may be paused; all others share an HTTP/2 connection, which is of another loop. Without
+// HTTP/2 there is nothing to share, and one loop is enough.
+//
+// Thread-safe.
+class Loops {
+ public:
+  static Result<std::unique_ptr<Loops>> Start(bool may_have_http2) {
+    LARDER_ASSIGN_OR_RETURN(std::shared_ptr<CurlLoop> own, CurlLoop::Start(Sharing::kNone));
+    std::shared_ptr<CurlLoop> shared = own;
+    if (may_have_http2) {
+      LARDER_ASSIGN_OR_RETURN(shared, CurlLoop::Start(Sharing::kMultiplexed));
+    }
+    return std::unique_ptr<Loops>(new Loops(std::move(own), std::move(shared)));
+  }
+  ~Loops() {
+    own_->Shutdown();
+    Shared()->Shutdown();
+  }
+
+  const std::shared_ptr<CurlLoop>& own() const { return own_; }
+  std::shared_ptr<CurlLoop> Shared() const {
+    MutexLock lock(mutex_);
+    return shared_;
+  }
+  Sharing SharingOf(const CurlLoop& loop) const {
+    return &loop == own_.get() ? Sharing::kNone : Sharing::kMultiplexed;
+  }
+
+  // A request on `loop` got no answer. An HTTP/2 connection outlives the requests that time out on
+  // it, also when the server behind is stuck and only its kernel still answers. So new requests go
+  // to a new one; those that run end where they are, and the last of them takes the old loop along.
+  void GiveUp(const CurlLoop& loop) {
+    if (SharingOf(loop) == Sharing::kNone) return;  // the connection ended with the request
+    Result<std::shared_ptr<CurlLoop>> fresh = CurlLoop::Start(Sharing::kMultiplexed);
+    if (!fresh) {
+      spdlog::warn("no new connection in place of one that is stuck: {}", fresh.error().message);
+      return;
+    }
+    Replace(loop, *std::move(fresh));
+  }
+
+  // Some connections to the server are HTTP/1.1. From now on all are: in one loop with those of
+  // HTTP/2 libcurl would send several requests at once on them, too, and mix up their answers.
+  void OnlyHttp1(const CurlLoop& loop) { Replace(loop, own_); }
+
+ private:
+  Loops(std::shared_ptr<CurlLoop> own, std::shared_ptr<CurlLoop> shared)
+      : own_(std::move(own)), shared_(std::move(shared)) {}
+
+  // Only the first of those who give up the same loop replaces it.
+  void Replace(const CurlLoop& loop, std::shared_ptr<CurlLoop> by) {
+    MutexLock lock(mutex_);
+    if (shared_.get() == &loop) shared_.swap(by);
+  }
+
+  const std::shared_ptr<CurlLoop> own_;
+  mutable Mutex mutex_;
+  std::shared_ptr<CurlLoop> shared_ LARDER_GUARDED_BY(mutex_);
+};
+
+enum class Channel { kShared, kOwn };
+
 class CurlTransport final : public HttpTransport {
  public:
-  CurlTransport(ClientConfig config, ServerUrl url, std::shared_ptr<CurlLoop> loop, Clock* clock)
+  CurlTransport(ClientConfig config, ServerUrl url, std::unique_ptr<Loops> loops, Clock* clock)
       : config_(std::move(config)),
         url_(std::move(url)),
-        loop_(std::move(loop)),
+        loops_(std::move(loops)),
         clock_(clock),
         credentials_(config_, clock),
         limiter_(config_.qps, config_.burst, clock) {}
-  ~CurlTransport() override { loop_->Shutdown(); }
 
   Result<Response> Do(const Request& request, const std::stop_token& stop) override {
-    Result<Response> response = DoShared(request, stop);
-    if (!response && response.error().code == ErrorCode::kTimeout &&
+    Sent sent;
+    Result<Response> response = DoShared(request, stop, sent);
+    if (!response && response.error().code == ErrorCode::kTimeout && sent.loop != nullptr &&
         request.timeout >= kTellingTimeout) {
-      stuck_at_ = clock_->Now().time_since_epoch().count();
+      loops_->GiveUp(*sent.loop);
     }
     return response;
   }
 
   Result<std::unique_ptr<BodyStream>> Open(const Request& request,
                                            const std::stop_token& stop) override {
-    Clock::Steady deadline;
-    return Start(request, Channel::kOwn, stop, deadline);
+    Sent sent;
+    return Start(request, Channel::kOwn, stop, sent);
   }
 
  private:
-  Result<Response> DoShared(const Request& request, const std::stop_token& stop) {
+  struct Sent {
+    // The time that the request may take begins when it is its turn; this is its end.
     Clock::Steady deadline;
-    LARDER_ASSIGN_OR_RETURN(auto stream, Start(request, Channel::kShared, stop, deadline));
+    std::shared_ptr<CurlLoop> loop;  // null: it was not sent
+    std::string what;                // for messages
+  };
+
+  Result<Response> DoShared(const Request& request, const std::stop_token& stop, Sent& sent) {
+    LARDER_ASSIGN_OR_RETURN(auto stream, Start(request, Channel::kShared, stop, sent));
     LARDER_ASSIGN_OR_RETURN(std::string body, ReadAll(*stream, request.max_response_bytes,
-                                                      /*cut=*/false, stop, deadline));
+                                                      /*cut=*/false, stop, sent.deadline));
     return Response{stream->status(), stream->headers(), std::move(body), stream->wire_bytes()};
   }
 
-  // How old a shared connection may be to be used again. HTTP/2 connections outlive a request that
-  // timed out on them, also when the server behind is stuck and only its kernel still answers; for
-  // a while after such a time-out only connections made since then are trusted.
-  std::optional<std::chrono::seconds> MaxConnectionAge() const {
-    const Clock::Steady stuck_at{Clock::Steady::duration(stuck_at_)};
-    const auto since = clock_->Now() - stuck_at;
-    if (stuck_at_ == 0 || since > kDistrustFor) return std::nullopt;
-    return std::chrono::floor<std::chrono::seconds>(since) + std::chrono::seconds(1);
-  }
-
   // Sends the request, once more with a new credential after a 401, and returns when it succeeded.
-  // The time that the request may take begins when it is its turn; `deadline` is its end.
   Result<std::unique_ptr<BodyStream>> Start(const Request& request, Channel channel,
-                                            const std::stop_token& stop, Clock::Steady& deadline) {
+                                            const std::stop_token& stop, Sent& sent) {
     if (!limiter_.Wait(stop)) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
     for (int attempt = 0;; ++attempt) {
       LARDER_ASSIGN_OR_RETURN(const auto credential, credentials_.Get(stop));
-      deadline = clock_->Now() + std::min<std::chrono::milliseconds>(request.timeout, kLongest);
-      auto stream = Send(request, *credential, channel, stop, deadline);
+      sent.deadline =
+          clock_->Now() + std::min<std::chrono::milliseconds>(request.timeout, kLongest);
+      auto stream = Send(request, *credential, channel, stop, sent);
       const bool refused = !stream && stream.error().code == ErrorCode::kUnauthorized;
       if (!refused || attempt > 0 || !credentials_.Drop(*credential)) return stream;
     }
@@ -176,9 +233,9 @@ class CurlTransport final : public HttpTransport {
 
   Result<std::unique_ptr<BodyStream>> Send(const Request& request, const Credential& credential,
                                            Channel channel, const std::stop_token& stop,
-                                           Clock::Steady deadline) {
+                                           Sent& sent) {
     const Clock::Steady begun = clock_->Now();
-    auto stream = SendUnlogged(request, credential, channel, stop, deadline);
+    auto stream = SendUnlogged(request, credential, channel, stop, sent);
     // Never headers or the query's values: only what cannot hold a secret.
     if (spdlog::should_log(spdlog::level::debug)) {
       const auto took =
@@ -193,23 +250,9 @@ class CurlTransport final : public HttpTransport {
 
   Result<std::unique_ptr<BodyStream>> SendUnlogged(const Request& request,
                                                    const Credential& credential, Channel channel,
-                                                   const std::stop_token& stop,
-                                                   Clock::Steady deadline) {
-    Transfer::Limits limits;
-    limits.pausable = channel == Channel::kOwn;
-    limits.max_buffer_bytes =
-        limits.pausable ? config_.stream_buffer_bytes : request.max_response_bytes;
-    auto transfer = std::make_shared<Transfer>(clock_, limits);
-    LARDER_ASSIGN_OR_RETURN(transfer->easy,
-                            MakeEasyHandle(config_, url_, request, credential,
-                                           {channel, MaxConnectionAge()}, transfer.get()));
-    const std::string what = transfer->easy->what;
-    auto running = std::make_unique<RunningTransfer>(loop_, std::move(transfer));
-    if (auto arrived = (*running)->WaitForHeaders(stop, deadline); !arrived) {
-      Error error = std::move(arrived).error();
-      if (error.code == ErrorCode::kTimeout) error.message = what + ": " + error.message;
-      return tl::unexpected(std::move(error));
-    }
+                                                   const std::stop_token& stop, Sent& sent) {
+    LARDER_ASSIGN_OR_RETURN(std::unique_ptr<RunningTransfer> running,
+                            Answered(request, credential, channel, stop, sent));
     auto stream = std::make_unique<CurlBodyStream>(std::move(running));
     LARDER_RETURN_IF_ERROR(stream->Start());
     const int status = stream->status();
@@ -217,24 +260,48 @@ class CurlTransport final : public HttpTransport {
     if (status < 400) {
       return MakeError(ErrorCode::kProtocol,
                        "{}: the server answered with a redirect (HTTP {}), which is not followed",
-                       what, status);
+                       sent.what, status);
     }
     // A body that breaks off still leaves the status to tell.
-    Result<std::string> body = ReadAll(*stream, kMaxErrorBodyBytes, /*cut=*/true, stop, deadline);
+    Result<std::string> body =
+        ReadAll(*stream, kMaxErrorBodyBytes, /*cut=*/true, stop, sent.deadline);
     if (!body && body.error().code == ErrorCode::kCancelled) {
       return tl::unexpected(std::move(body).error());
     }
     return tl::unexpected(ErrorFromResponse(status, stream->headers(), body ? *body : ""));
   }
 
+  // Sends it and waits for the headers of the answer.
+  Result<std::unique_ptr<RunningTransfer>> Answered(const Request& request,
+                                                    const Credential& credential, Channel channel,
+                                                    const std::stop_token& stop, Sent& sent) {
+    Transfer::Limits limits;
+    limits.pausable = channel == Channel::kOwn;
+    limits.max_buffer_bytes =
+        limits.pausable ? config_.stream_buffer_bytes : request.max_response_bytes;
+    for (;;) {
+      sent.loop = channel == Channel::kOwn ? loops_->own() : loops_->Shared();
+      auto transfer = std::make_shared<Transfer>(clock_, limits);
+      LARDER_ASSIGN_OR_RETURN(transfer->easy,
+                              MakeEasyHandle(config_, url_, request, credential,
+                                             loops_->SharingOf(*sent.loop), transfer.get()));
+      sent.what = transfer->easy->what;
+      auto running = std::make_unique<RunningTransfer>(sent.loop, std::move(transfer));
+      auto arrived = (*running)->WaitForHeaders(stop, sent.deadline);
+      if (arrived) return running;
+      Error error = std::move(arrived).error();
+      if (error.code == ErrorCode::kTimeout) error.message = sent.what + ": " + error.message;
+      if (!(*running)->no_http2()) return tl::unexpected(std::move(error));
+      loops_->OnlyHttp1(*sent.loop);  // and so it is not asked twice
+    }
+  }
+
   const ClientConfig config_;
   const ServerUrl url_;
-  const std::shared_ptr<CurlLoop> loop_;
+  const std::unique_ptr<Loops> loops_;
   Clock* const clock_;
   CredentialSource credentials_;
   QpsLimiter limiter_;
-  // When a request that shares connections last timed out, on clock_; 0: never.
-  std::atomic<Clock::Steady::rep> stuck_at_{0};
 };
 
 }  // namespace
@@ -247,8 +314,8 @@ Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config,
   }
   ClientConfig complete = config;
   if (complete.user_agent.empty()) complete.user_agent = DefaultUserAgent();
-  LARDER_ASSIGN_OR_RETURN(std::shared_ptr<CurlLoop> loop, CurlLoop::Start());
-  return std::make_unique<CurlTransport>(std::move(complete), std::move(url), std::move(loop),
+  LARDER_ASSIGN_OR_RETURN(auto loops, Loops::Start(/*may_have_http2=*/url.scheme == "https"));
+  return std::make_unique<CurlTransport>(std::move(complete), std::move(url), std::move(loops),
                                          clock);
 }
 

@@ -1,4 +1,5 @@
-// HTTP to an API server over libcurl: one thread drives all streams of a process.
+// HTTP to an API server over libcurl: one thread drives all streams of a process, another one the
+// connection that small requests share.
 //
 // Do() is for answers that fit in memory (bounded by Request::max_response_bytes). Open() is for
 // lists and watches: the body is read piece by piece, and a reader that does not read pauses the
@@ -73,6 +74,10 @@ class BodyStream {
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
                         std::string_view body);
 
+// Did an API server say that it has no object of this name? A 404 alone may come from a proxy, or
+// from a server that does not know the resource.
+bool SaysNotFound(const Error& error, std::string_view name);
+
 // The seam for tests: the reflector and the clients see only this.
 class HttpTransport {
  public:
@@ -84,10 +89,11 @@ class HttpTransport {
                                                    const std::stop_token& stop) = 0;
 };
 
-// The real one. Do() shares connections (HTTP/2 where the server has it); each Open() has a
-// connection to itself, so that a paused stream holds nobody else back. At most config.qps requests
-// a second; after a 401 a rotated or plugin-made credential is renewed and the request sent once
-// more. Deadlines are on `clock`.
+// The real one. Do() shares a connection where the server has HTTP/2, and a new one once a request
+// of three seconds or more got no answer on it; each Open() has a connection to itself, HTTP/1.1,
+// so that a paused stream holds nobody else back (docs/decisions/007-connections.md). At most
+// config.qps requests a second; after a 401 a rotated or plugin-made credential is renewed and the
+// request sent once more. Deadlines are on `clock`.
 Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config,
                                                      Clock* clock = RealClock());
 

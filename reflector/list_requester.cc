@@ -321,7 +321,7 @@ Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const Wanted& 
       as_list ? requests_.ListOfOne(key, version, asked) : requests_.ForObject(key, version, asked),
       stop);
   // A list of nothing is no error; a path that is not there says nothing about the object.
-  if (!response && !as_list && response.error().code == ErrorCode::kNotFound) return ObjectPtr();
+  if (!response && !as_list && SaysNotFound(response.error(), key.name)) return ObjectPtr();
   if (!response) {
     unreadable = wire != nullptr && response.error().code == ErrorCode::kUnsupported;
     return tl::unexpected(std::move(response).error());

@@ -158,9 +158,10 @@ ReflectorMachine::State ReflectorMachine::ListFailed(const Error& error, State a
 
 ReflectorMachine::State ReflectorMachine::StreamList() {
   const WireMessage* const wire = wire_.message();
+  watch_time_ = requests_.DrawWatchTime();
   Result<std::unique_ptr<WatchStream>> stream =
-      WatchStream::Open(transport_, requests_.WatchList(Requests::FormFor(wire)), options_, clock_,
-                        recorder_, wire, token_);
+      WatchStream::Open(transport_, requests_.WatchList(watch_time_, Requests::FormFor(wire)),
+                        options_, clock_, recorder_, wire, token_);
   if (!stream) return ListFailed(stream.error(), State::kStreamingList);
   stream_ = *std::move(stream);
   recorder_.WatchOpened();

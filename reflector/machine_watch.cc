@@ -9,6 +9,9 @@
 namespace larder {
 namespace {
 
+// The server's time runs from the request on, ours from its answer.
+constexpr std::chrono::seconds kWatchTimeMargin{2};
+
 EventType ToEventType(WatchEvent::Type type) {
   switch (type) {
     case WatchEvent::Type::kAdded:
@@ -58,7 +61,8 @@ ReflectorMachine::State ReflectorMachine::Watch() {
 
 Result<void> ReflectorMachine::OpenWatch() {
   const WireMessage* const wire = wire_.message();
-  const Request request = requests_.Watch(cursor_, Requests::FormFor(wire));
+  watch_time_ = requests_.DrawWatchTime();
+  const Request request = requests_.Watch(cursor_, watch_time_, Requests::FormFor(wire));
   LARDER_ASSIGN_OR_RETURN(
       stream_, WatchStream::Open(transport_, request, options_, clock_, recorder_, wire, token_));
   recorder_.WatchOpened();
@@ -176,13 +180,14 @@ ReflectorMachine::State ReflectorMachine::WatchClosed() {
   }
   if (!accepted_) Accepted();
   recorder_.Restart("closed");
-  return lasted < options_.watch_timeout_min ? State::kChecking : State::kWatching;
+  return lasted + kWatchTimeMargin < watch_time_ ? State::kChecking : State::kWatching;
 }
 
 ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
+  const bool opened = stream_ != nullptr;
   // Without a stream it is the request that was refused: 406.
-  const bool by_protobuf = stream_ ? stream_->protobuf() && WireChoice::Unreadable(error)
-                                   : error.code == ErrorCode::kUnsupported;
+  const bool by_protobuf = opened ? stream_->protobuf() && WireChoice::Unreadable(error)
+                                  : error.code == ErrorCode::kUnsupported;
   stream_.reset();
   if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
   const std::string_view reason = larder::ToString(error.code);
@@ -214,12 +219,16 @@ ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
       return State::kChecking;
     case ErrorCode::kInvalid:
     case ErrorCode::kInvalidArgument:
+      // Without a Status it is not the API server that refused.
+      if (error.status_json.empty()) return Fail(error, State::kChecking, reason);
       // The server does not understand the version (or the selector, and then the list says so).
       list_why_ = "refused";
       list_version_.clear();
       list_due_ = true;
       return Fail(error, State::kChecking, reason);
     case ErrorCode::kProtocol:
+      // A refused certificate or a proxy's page: what answers next may be another server.
+      return Fail(error, opened ? State::kWatching : State::kChecking, reason);
     case ErrorCode::kTooManyRequests:
       return Fail(error, State::kWatching, reason);
     default:

@@ -67,7 +67,7 @@ const ReflectorOptions& Reflector::options() const { return machine_->options();
 Result<std::string> FetchClusterUid(HttpTransport& transport, const std::stop_token& stop) {
   const ReflectorOptions defaults;
   const Requests requests(defaults, 0);
-  LARDER_ASSIGN_OR_RETURN(const Response response, transport.Do(requests.KubeSystem(), stop));
+  LARDER_ASSIGN_OR_RETURN(const Response response, transport.Do(requests.ClusterNamespace(), stop));
   LARDER_ASSIGN_OR_RETURN(const ObjectPtr ns, Object::Parse(response.body, {"v1", "Namespace"}));
   if (ns->uid().empty()) {
     return MakeError(ErrorCode::kProtocol, "namespace kube-system has no uid");

@@ -152,10 +152,9 @@ ReflectorMachine::State ReflectorMachine::AfterChecks() {
 Result<bool> ReflectorMachine::SameCluster() {
   const Result<std::string> uid = FetchClusterUid(transport_, token_);
   if (!uid) {
-    const ErrorCode code = uid.error().code;
-    if (code != ErrorCode::kForbidden && code != ErrorCode::kNotFound) {
-      return tl::unexpected(uid.error());
-    }
+    const bool cannot_be_known =
+        uid.error().code == ErrorCode::kForbidden || SaysNotFound(uid.error(), kClusterNamespace);
+    if (!cannot_be_known) return tl::unexpected(uid.error());
     if (!std::exchange(check_skipped_logged_, true)) {
       spdlog::warn("{}: cannot check that this is still the same cluster ({}); going on without",
                    options_.name, uid.error().ToString());

@@ -148,6 +148,7 @@ class ReflectorMachine {
   bool list_due_ = false;           // the watch ended so that a relist has to follow the check
   bool check_skipped_logged_ = false;
   std::unique_ptr<WatchStream> stream_;
+  std::chrono::seconds watch_time_{0};  // after which the server was asked to end stream_
   bool accepted_ = false;  // the server serves stream_ from the version that was asked for
   std::optional<Clock::Steady> broken_since_;  // the first failure since it was in sync
   State after_backoff_ = State::kStarting;

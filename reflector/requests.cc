@@ -99,22 +99,26 @@ Request Requests::CurrentVersion(const std::optional<ObjectKey>& witness) const 
   return request;
 }
 
-Request Requests::Watch(std::string_view version, Form form) {
+std::chrono::seconds Requests::DrawWatchTime() {
+  std::uniform_int_distribution<int64_t> draw(options_.watch_timeout_min.count(),
+                                              options_.watch_timeout_max.count());
+  return std::chrono::seconds(draw(random_));
+}
+
+Request Requests::Watch(std::string_view version, std::chrono::seconds time, Form form) const {
   Request request = Base();
   request.accept = WatchAccept(form);
   request.accept_gzip = false;
-  std::uniform_int_distribution<int64_t> draw(options_.watch_timeout_min.count(),
-                                              options_.watch_timeout_max.count());
   request.query = {{"watch", "true"},
                    {"allowWatchBookmarks", "true"},
-                   {"timeoutSeconds", std::to_string(draw(random_))}};
+                   {"timeoutSeconds", std::to_string(time.count())}};
   AddSelectors(request);
   SetVersion(version, request);
   return request;
 }
 
-Request Requests::WatchList(Form form) {
-  Request request = Watch(options_.first_list_from_cache ? "0" : "", form);
+Request Requests::WatchList(std::chrono::seconds time, Form form) const {
+  Request request = Watch(options_.first_list_from_cache ? "0" : "", time, form);
   request.query.emplace_back("sendInitialEvents", "true");
   request.query.emplace_back("resourceVersionMatch", "NotOlderThan");
   return request;
@@ -151,9 +155,9 @@ Request Requests::ListOf(const ObjectKey& key) const {
   return request;
 }
 
-Request Requests::KubeSystem() const {
+Request Requests::ClusterNamespace() const {
   Request request = Base();
-  request.path = "/api/v1/namespaces/kube-system";
+  request.path = fmt::format("/api/v1/namespaces/{}", kClusterNamespace);
   request.accept = fmt::format("{},{}", kPartial, kJson);
   return request;
 }

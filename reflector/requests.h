@@ -1,10 +1,10 @@
 // The requests a reflector sends: one function per row of the protocol, all parameters in one
 // place.
 //
-// Immutable but for the random watch time-out; used from the reflector's thread, ForObject from
-// any.
+// Immutable but for the random watch time; used from the reflector's thread, ForObject from any.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -18,6 +18,9 @@
 namespace larder {
 
 struct WireMessage;
+
+// The namespace whose UID names the cluster.
+inline constexpr std::string_view kClusterNamespace = "kube-system";
 
 class Requests {
  public:
@@ -38,17 +41,18 @@ class Requests {
   Request ListMetadata(std::string_view version) const;
   // The collection's current version: one object at most, the one of this key if there is one.
   Request CurrentVersion(const std::optional<ObjectKey>& witness) const;
-  Request Watch(std::string_view version, Form form = Form::kJson);
+  // After how long the server is to end the next watch.
+  std::chrono::seconds DrawWatchTime();
+  Request Watch(std::string_view version, std::chrono::seconds time, Form form) const;
   // A watch that begins with the whole collection as ADDED events.
-  Request WatchList(Form form = Form::kJson);
+  Request WatchList(std::chrono::seconds time, Form form) const;
   // One object by itself, not older than `version`, if one is given; needs the right to get.
   Request ForObject(const ObjectKey& key, std::string_view version, Form form) const;
   // The same as a list of at most one, which needs the right to list, and by which the server
   // decides whether the object still belongs to a collection with a selector.
   Request ListOfOne(const ObjectKey& key, std::string_view version, Form form) const;
   bool HasSelector() const;
-  // The namespace whose UID names the cluster.
-  Request KubeSystem() const;
+  Request ClusterNamespace() const;
 
  private:
   Request Base() const;

@@ -133,6 +133,22 @@ TEST_F(CredentialSourceTest, ThePluginRunsAgainWhenItsCredentialWasRefused) {
   EXPECT_EQ((*source.Get({}))->authorization, "Bearer t2");
 }
 
+// A missing file is no missing object.
+TEST_F(CredentialSourceTest, ThePluginIsToldTheAuthorityThatWasReadBefore) {
+  ClientConfig config;
+  config.ca_file = dir_.Write("ca", "pem");
+  config.exec = Plugin(R"({"token":"t%s","expirationTimestamp":")" +
+                       FormatTime(clock_.WallNow() + 10min) + "\"}");
+  config.exec->provide_cluster_info = true;
+  CredentialSource source(config, &clock_);
+  ASSERT_TRUE(source.Get({}));
+  std::filesystem::remove(config.ca_file);
+  clock_.Advance(10min);
+  const auto second = source.Get({});
+  ASSERT_TRUE(second) << second.error().ToString();
+  EXPECT_EQ((*second)->authorization, "Bearer t2");
+}
+
 TEST_F(CredentialSourceTest, ThePluginsCertificateIsUsed) {
   ClientConfig config;
   config.exec = Plugin(R"({"clientCertificateData":"c%s","clientKeyData":"k"})");

@@ -67,7 +67,6 @@ TEST(ExecCredential, RefusesWithoutShowingTheOutput) {
 TEST(ExecPlugin, GetsItsArgumentsAsTheyAreAndTheClusterInItsEnvironment) {
   const TempDir dir;
   ClientConfig config = ForUrl("https://host:6443");
-  config.ca_data = "CA";
   ExecPlugin plugin;
   plugin.api_version = kV1;
   plugin.command = dir.WriteScript("plugin", R"(
@@ -80,7 +79,7 @@ printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",
   plugin.env = {{"FROM_ENV", "t0ken"}};
   plugin.provide_cluster_info = true;
   plugin.cluster_extension_json = R"({"x":1})";
-  const auto got = RunExecPlugin(config, plugin, {});
+  const auto got = RunExecPlugin(config, plugin, "CA", {});
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(got->token, "t0ken");
   EXPECT_EQ(dir.Read("args"),
@@ -100,7 +99,7 @@ TEST(ExecPlugin, AMissingProgramShowsTheInstallHint) {
   plugin.api_version = kV1;
   plugin.command = "larder-no-such-plugin";
   plugin.install_hint = "install it from there";
-  const auto got = RunExecPlugin(ForUrl("https://h"), plugin, {});
+  const auto got = RunExecPlugin(ForUrl("https://h"), plugin, "", {});
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, ErrorCode::kUnauthorized);
   EXPECT_THAT(got.error().message, HasSubstr("larder-no-such-plugin"));
@@ -113,7 +112,7 @@ TEST(ExecPlugin, FailureSaysTheStatusButNotTheOutput) {
   ExecPlugin plugin;
   plugin.api_version = kV1;
   plugin.command = dir.WriteScript("plugin", "echo s3cr3t; echo s3cr3t >&2; exit 3\n");
-  const auto got = RunExecPlugin(ForUrl("https://h"), plugin, {});
+  const auto got = RunExecPlugin(ForUrl("https://h"), plugin, "", {});
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, ErrorCode::kUnauthorized);
   EXPECT_THAT(got.error().message, HasSubstr("status 3"));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <nghttp2/nghttp2.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,16 +16,7 @@ namespace larder::testing {
 namespace {
 
 constexpr int kServerSliceMs = 5;
-
-int SelectH2(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
-             unsigned in_size, void*) {
-  unsigned char* chosen = nullptr;
-  if (nghttp2_select_next_protocol(&chosen, out_size, in, in_size) != 1) {
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
-  }
-  *out = chosen;
-  return SSL_TLSEXT_ERR_OK;
-}
+constexpr int kBlockedAfterMs = 200;
 
 nghttp2_nv Header(const char* name, const char* value) {
   return {reinterpret_cast<uint8_t*>(const_cast<char*>(name)),
@@ -63,11 +55,12 @@ struct Http2Connection {
     ++self->server->requests_;
     if (self->number < self->server->stuck_below_) return 0;
     self->waiting.push_back(frame->hd.stream_id);
-    if (static_cast<int>(self->waiting.size()) >= self->server->together_) self->Answer();
     return 0;
   }
 
   void Answer() {
+    const bool together = static_cast<int>(waiting.size()) >= server->together_;
+    if (!together || server->hold_http2_) return;
     for (const int32_t stream : waiting) {
       const nghttp2_nv headers[] = {Header(":status", "200"),
                                     Header("content-type", "application/json")};
@@ -97,10 +90,13 @@ struct Http2Connection {
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &OnFrame);
     nghttp2_session_server_new(&session, callbacks, this);
     nghttp2_session_callbacks_del(callbacks);
-    const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 100}};
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, server->max_streams_}};
     nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, 1);
     uint8_t block[16384];
-    while (!server->stopping_ && Send()) {
+    while (!server->stopping_ && number >= server->close_below_) {
+      Answer();
+      if (!Send()) break;
       pollfd waiting_for{socket, POLLIN, 0};
       if (SSL_pending(tls) == 0 && ::poll(&waiting_for, 1, kServerSliceMs) == 0) continue;
       const int n = SSL_read(tls, block, sizeof block);
@@ -111,11 +107,98 @@ struct Http2Connection {
   }
 };
 
+// One connection of HTTP/1.1, on its own thread.
+struct Http1Connection {
+  Http2Server* server;
+  SSL* tls;
+  int socket;
+  int number;
+
+  bool Send(const std::string& text) {
+    return SSL_write(tls, text.data(), static_cast<int>(text.size())) > 0;
+  }
+
+  bool Poll(short events, int wait_ms) const {
+    pollfd waiting_for{socket, events, 0};
+    return ::poll(&waiting_for, 1, wait_ms) > 0;
+  }
+
+  // The head of the next request; empty at the end. Nobody sends a body here.
+  std::string ReadHead() {
+    std::string head;
+    char block[4096];
+    while (!server->stopping_ && !head.ends_with("\r\n\r\n")) {
+      if (SSL_pending(tls) == 0 && !Poll(POLLIN, kServerSliceMs)) continue;
+      const int n = SSL_read(tls, block, sizeof block);
+      if (n <= 0) return {};
+      head.append(block, static_cast<size_t>(n));
+    }
+    return server->stopping_ ? std::string() : head;
+  }
+
+  bool Intruded() {
+    if (SSL_pending(tls) == 0 && !Poll(POLLIN, 0)) return false;
+    char block[4096];
+    const int n = SSL_read(tls, block, sizeof block);
+    if (n <= 0) return true;
+    server->intruding_bytes_ += n;
+    return false;
+  }
+
+  void Watch() {
+    bool open = Send(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n");
+    while (open && !server->stopping_ && !server->watch_ended_) {
+      if (Intruded()) return;
+      server->watch_blocked_ = !Poll(POLLOUT, kBlockedAfterMs);
+      if (server->watch_blocked_) continue;
+      char chunk[32];
+      std::snprintf(chunk, sizeof chunk, "8\r\n%07d\n\r\n", server->watch_lines_.load());
+      open = Send(chunk);
+      ++server->watch_lines_;
+    }
+    Send("0\r\n\r\n");
+  }
+
+  void Run() {
+    for (std::string head; !(head = ReadHead()).empty();) {
+      ++server->requests_;
+      if (head.starts_with("GET /watch")) {
+        Watch();
+        continue;
+      }
+      while (server->hold_http1_ && !server->stopping_) {
+        if (Intruded()) return;
+        ::poll(nullptr, 0, kServerSliceMs);
+      }
+      if (!Send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+                std::to_string(server->body_.size()) + "\r\n\r\n" + server->body_)) {
+        return;
+      }
+    }
+  }
+};
+
+int Http2Server::SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
+                                const unsigned char* in, unsigned in_size, void* server) {
+  static constexpr unsigned char kBoth[] = "\x02h2\x08http/1.1";
+  const size_t skip = static_cast<Http2Server*>(server)->offers_http2_ ? 0 : 3;
+  unsigned char* chosen = nullptr;
+  if (SSL_select_next_proto(&chosen, out_size, kBoth + skip,
+                            static_cast<unsigned>(sizeof kBoth - 1 - skip), in,
+                            in_size) != OPENSSL_NPN_NEGOTIATED) {
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  }
+  *out = chosen;
+  return SSL_TLSEXT_ERR_OK;
+}
+
 Http2Server::Http2Server(const Identity& identity, int together, std::string body)
     : tls_(SSL_CTX_new(TLS_server_method())), together_(together), body_(std::move(body)) {
   SSL_CTX_use_certificate(tls_.get(), identity.certificate.get());
   SSL_CTX_use_PrivateKey(tls_.get(), identity.key.get());
-  SSL_CTX_set_alpn_select_cb(tls_.get(), &SelectH2, nullptr);
+  SSL_CTX_set_alpn_select_cb(tls_.get(), &SelectProtocol, this);
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -137,11 +220,21 @@ Http2Server::~Http2Server() {
   ::close(listener_);
 }
 
+void Http2Server::CloseHttp2() {
+  close_below_ = connections_.load();
+  while (open_http2_ > 0) ::poll(nullptr, 0, 1);
+}
+
 ClientConfig Http2Server::Config() const {
   return ForUrl("https://127.0.0.1:" + std::to_string(port_));
 }
 
 void Http2Server::Accept() {
+  // Its threads inherit that: OpenSSL writes to sockets that the client has closed.
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   while (!stopping_) {
     pollfd waiting_for{listener_, POLLIN, 0};
     if (::poll(&waiting_for, 1, kServerSliceMs) <= 0) continue;
@@ -154,12 +247,22 @@ void Http2Server::Serve(int socket) {
   const int number = connections_++;
   SSL* tls = SSL_new(tls_.get());
   SSL_set_fd(tls, socket);
+  bool http2 = false;
   if (SSL_accept(tls) == 1) {
-    Http2Connection connection{this, tls, number, nullptr, {}, {}};
-    connection.Run(socket);
+    const unsigned char* protocol = nullptr;
+    unsigned size = 0;
+    SSL_get0_alpn_selected(tls, &protocol, &size);
+    http2 = size == 2;
+    if (http2) {
+      ++open_http2_;
+      Http2Connection{this, tls, number, nullptr, {}, {}}.Run(socket);
+    } else {
+      Http1Connection{this, tls, socket, number}.Run();
+    }
   }
   SSL_free(tls);
   ::close(socket);
+  if (http2) --open_http2_;
 }
 
 }  // namespace larder::testing

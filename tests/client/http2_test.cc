@@ -1,6 +1,7 @@
 // Requests share an HTTP/2 connection.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "client/transport.h"
@@ -12,6 +13,14 @@ namespace {
 using ::larder::testing::Authority;
 using ::larder::testing::Http2Server;
 using namespace std::chrono_literals;
+
+void WaitFor(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(1ms);
+  }
+}
 
 TEST(Http2, ManyRequestsShareOneConnection) {
   constexpr int kTogether = 20;
@@ -81,6 +90,111 @@ TEST(Http2, AConnectionThatIsStuckIsNotUsedForEver) {
     ASSERT_TRUE(again) << again.error().message;
   }
   EXPECT_EQ(server.connections(), 2);
+}
+
+// As above, but the connection is never idle.
+TEST(Http2, AConnectionThatIsStuckIsLeftThoughOthersStillWaitOnIt) {
+  const Authority authority("test authority");
+  Http2Server server(authority.SignServer(), 1, "{}");
+  ClientConfig config = server.Config();
+  config.ca_data = authority.Pem();
+  const auto transport = *MakeTransport(config);
+  Request request;
+  request.path = "/api/v1/pods";
+  ASSERT_TRUE(transport->Do(request, {}));
+  server.GetStuck();
+  std::atomic<int> timed_out{0};
+  std::atomic<int> good{0};
+  std::vector<std::jthread> threads;
+  for (const auto timeout : {3s, 4s, 5s}) {
+    threads.emplace_back([&, timeout] {
+      Request one = request;
+      one.timeout = timeout;
+      if (!transport->Do(one, {})) ++timed_out;
+      if (transport->Do(one, {})) ++good;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(timed_out, 3);
+  EXPECT_EQ(good, 3);
+  EXPECT_EQ(server.connections(), 2);
+}
+
+// libcurl before 8.5 asks the host, not the connection, whether it may carry several requests.
+TEST(Http2, NoRequestGoesDownTheConnectionOfAWatch) {
+  const Authority authority("test authority");
+  Http2Server server(authority.SignServer(), 1, "{}");
+  ClientConfig config = server.Config();
+  config.ca_data = authority.Pem();
+  config.stream_buffer_bytes = 16 << 10;
+  const auto transport = *MakeTransport(config);
+  Request request;
+  request.path = "/api/v1/pods";
+  request.timeout = 10s;
+  ASSERT_TRUE(transport->Do(request, {}));
+  Request watching;
+  watching.path = "/watch";
+  auto watch = transport->Open(watching, {});
+  ASSERT_TRUE(watch) << watch.error().message;
+  server.CloseHttp2();
+  WaitFor([&] { return server.watch_blocked(); });
+  for (int i = 0; i < 3; ++i) {
+    const auto response = transport->Do(request, {});
+    EXPECT_TRUE(response) << response.error().message;
+  }
+  server.EndWatch();
+  std::string lines;
+  for (;;) {
+    const auto piece = (*watch)->Read({}, Clock::Steady::clock::now() + 20s);
+    ASSERT_TRUE(piece) << piece.error().message;
+    if (piece->empty()) break;
+    lines += *piece;
+  }
+  EXPECT_EQ(server.intruding_bytes(), 0);
+  ASSERT_EQ(lines.size(), static_cast<size_t>(server.watch_lines()) * 8);
+  for (int i = 0; i < server.watch_lines(); ++i) {
+    ASSERT_EQ(std::stoi(lines.substr(static_cast<size_t>(i) * 8, 7)), i);
+  }
+}
+
+TEST(Http2, WhereSomeConnectionsHaveNoHttp2NoTwoRequestsAreOnOneOfThem) {
+  const Authority authority("test authority");
+  Http2Server server(authority.SignServer(), 1, "{}");
+  server.SetMaxStreams(1);
+  server.HoldHttp2(true);
+  server.HoldHttp1(true);
+  ClientConfig config = server.Config();
+  config.ca_data = authority.Pem();
+  const auto transport = *MakeTransport(config);
+  std::atomic<int> done{0};
+  std::atomic<int> good{0};
+  std::vector<std::jthread> threads;
+  const auto send = [&] {
+    threads.emplace_back([&] {
+      Request request;
+      request.path = "/api/v1/pods";
+      const auto response = transport->Do(request, {});
+      if (response && response->body == "{}") ++good;
+      ++done;
+    });
+  };
+  send();  // HTTP/2, and no room for another
+  WaitFor([&] { return server.requests() == 1; });
+  server.OnlyHttp1FromNowOn();
+  send();
+  WaitFor([&] { return server.requests() == 2; });
+  server.HoldHttp2(false);  // this answer says that the host has HTTP/2
+  WaitFor([&] { return done == 1; });
+  server.HoldHttp2(true);
+  send();
+  WaitFor([&] { return server.requests() == 3; });
+  send();
+  WaitFor([&] { return server.requests() == 4 || server.intruding_bytes() > 0; });
+  server.HoldHttp2(false);
+  server.HoldHttp1(false);
+  threads.clear();
+  EXPECT_EQ(good, 4);
+  EXPECT_EQ(server.intruding_bytes(), 0);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 using ::larder::testing::Authority;
 using ::larder::testing::ConnectProxy;
 using ::larder::testing::LogCapture;
+using ::larder::testing::ScopedEnv;
 using ::larder::testing::TempDir;
 using ::larder::testing::TestServer;
 using ::testing::HasSubstr;
@@ -174,7 +175,7 @@ TEST_F(TlsTest, AKeyThatDoesNotFitIsTheConfigurationsFault) {
   config.client_key_data = two.KeyPem();
   const auto response = Try(config);
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument) << response.error().message;
+  EXPECT_EQ(response.error().code, ErrorCode::kUnauthorized) << response.error().message;
 }
 
 TEST_F(TlsTest, AnAuthorityThatIsNoPemIsTheConfigurationsFault) {
@@ -184,7 +185,7 @@ TEST_F(TlsTest, AnAuthorityThatIsNoPemIsTheConfigurationsFault) {
   config.ca_data = "not a certificate";
   const auto response = Try(config);
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument) << response.error().message;
+  EXPECT_EQ(response.error().code, ErrorCode::kUnauthorized) << response.error().message;
   EXPECT_EQ(requests_, 0);
 }
 
@@ -200,13 +201,37 @@ TEST_F(TlsTest, TunnelsThroughAProxyThatLearnsNothing) {
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 200);
   EXPECT_EQ(response->headers.count("x-proxy"), 0u);
-  ASSERT_EQ(proxy.heads().size(), 1u);
-  EXPECT_THAT(proxy.heads()[0], HasSubstr("CONNECT cluster.example:"));
-  EXPECT_THAT(proxy.heads()[0], Not(HasSubstr(config.token)));
+  ASSERT_EQ(proxy.heads().size(), 2u);  // the first found out that there is no HTTP/2
+  for (const std::string& head : proxy.heads()) {
+    EXPECT_THAT(head, HasSubstr("CONNECT cluster.example:"));
+    EXPECT_THAT(head, Not(HasSubstr(config.token)));
+  }
   // And whom it tunnels to is still verified.
   config.ca_data = stranger_.Pem();
   requests_ = 0;
   ExpectRefused(Try(config));
+}
+
+// The name that is verified is not the host that is asked.
+TEST_F(TlsTest, NoProxyIsAboutTheHostThatIsAskedNotTheNameThatIsVerified) {
+  TestServer server(
+      authority_.Sign({.common_name = "s", .alternative_names = {"DNS:elsewhere.example"}}));
+  Serve(server);
+  const ConnectProxy proxy;
+  ClientConfig config = Trusting(server, authority_);
+  config.server = server.Url("0.0.0.0");  // reachable, and not known as a loopback address
+  config.tls_server_name = "elsewhere.example";
+  {
+    const ScopedEnv env({{"https_proxy", proxy.Url()}, {"no_proxy", "0.0.0.0/8"}});
+    const auto response = Try(config);
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_TRUE(proxy.heads().empty());
+  }
+  const ScopedEnv env({{"https_proxy", proxy.Url()}, {"no_proxy", "elsewhere.example"}});
+  const auto response = Try(config);
+  ASSERT_TRUE(response) << response.error().message;
+  ASSERT_FALSE(proxy.heads().empty());
+  EXPECT_THAT(proxy.heads()[0], HasSubstr("CONNECT 0.0.0.0:"));
 }
 
 TEST_F(TlsTest, OldProtocolVersionsAreRefused) {

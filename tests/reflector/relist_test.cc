@@ -141,12 +141,26 @@ TEST_F(RelistTest, TakesANewerObjectAndOneThatIsGone) {
   pods.push_back({.name = "d", .version = "16"});
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
   server.Always("G x/c 20", Answer::Json(PodJson({.name = "c", .version = "25"})));
-  server.Always("G x/d 20", Answer::Status(404, "NotFound"));
+  server.Always("G x/d 20", Answer::NotFound("d"));
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_EQ(target.objects.at("x/c").version, "25");
   EXPECT_FALSE(target.objects.contains("x/d"));
   EXPECT_EQ(target.calls.back(), "End 20");
+}
+
+// A proxy, or an API server that does not know the resource yet, says nothing about the object.
+TEST_F(RelistTest, OnlyAStatusAboutTheObjectSaysThatItIsGone) {
+  Stored();
+  for (Answer answer : {Answer::PageNotFound(), Answer::Status(404, "NotFound"),
+                        Answer::NotFound("another"), Answer::Status(404, "", R"({"name":"c"})")}) {
+    server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+    server.Push(std::move(answer));
+  }
+  Run();
+  EXPECT_THAT(Requests(), Contains("G x/c 20").Times(4));
+  EXPECT_EQ(target.Count("End"), 0U);
+  EXPECT_EQ(target.objects.size(), 4U);
 }
 
 TEST_F(RelistTest, LetsTheServerJudgeTheSelectorOfAFetchedObject) {

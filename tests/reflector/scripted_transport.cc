@@ -112,6 +112,17 @@ Answer Answer::Status(int code, std::string_view reason, std::string_view detail
   return answer;
 }
 
+Answer Answer::NotFound(std::string_view name) {
+  return Status(404, "NotFound", fmt::format(R"({{"name":"{}","kind":"pods"}})", name));
+}
+
+Answer Answer::PageNotFound() {
+  Answer answer = Json("404 page not found\n");
+  answer.headers["content-type"] = "text/plain; charset=utf-8";
+  answer.status = 404;
+  return answer;
+}
+
 Answer Answer::VersionTooLarge() {
   return Status(
       504, "Timeout",

@@ -58,6 +58,10 @@ struct Answer {
   static Answer ProtobufWatch(const std::vector<std::string>& frames);
   // An error status with a Kubernetes Status body.
   static Answer Status(int code, std::string_view reason, std::string_view details = "{}");
+  // The object of this name is not there.
+  static Answer NotFound(std::string_view name);
+  // What a proxy says, or a server that does not know the path.
+  static Answer PageNotFound();
   // The server is not at this version yet.
   static Answer VersionTooLarge();
   static Answer Refused();

@@ -80,6 +80,23 @@ TEST_F(StartTest, ChecksTheClusterBeforeAFirstListToo) {
   EXPECT_EQ(target.Count("Begin"), 0U);
 }
 
+TEST_F(StartTest, GoesOnWithoutTheClusterCheckWhereThereIsNoSuchNamespace) {
+  StoredAt("10");
+  server.Always("C", Answer::NotFound("kube-system"));
+  server.Push(Answer::Watch({}));
+  EXPECT_EQ(Run(), Reflector::Outcome::kStopped);
+  EXPECT_THAT(Requests(), ElementsAre("W 10"));
+}
+
+TEST_F(StartTest, AProxyThatFindsNothingDoesNotPassTheClusterCheck) {
+  target.position.resource_version = "10";
+  target.position.cluster_uid = "cluster";
+  server.Push(Answer::PageNotFound());
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_THAT(Requests(), ElementsAre());
+}
+
 TEST_F(StartTest, GoesOnWithoutTheClusterCheckWhenItIsForbidden) {
   StoredAt("10");
   server.Always("C", Answer::Status(403, "Forbidden"));

@@ -156,6 +156,34 @@ TEST_F(ReconnectTest, AnotherClusterIsNoticedAfterAStreamThatEndedBeforeItsTime)
   EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
 }
 
+// Each watch is asked to end after another time.
+TEST_F(ReconnectTest, AStreamEndsBeforeItsTimeByTheTimeThatItWasAskedFor) {
+  Began(Answer::Watch({added_}).Lasting(options.watch_timeout_min));
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  ASSERT_GT(std::stoi(QueryValue(server.FullRequests()[2], "timeoutSeconds")), 310);
+}
+
+TEST_F(ReconnectTest, AnotherClusterIsNoticedAfterAWatchThatWasNotOpened) {
+  Answer page = Answer::Json("<html>sign in</html>");
+  page.headers["content-type"] = "text/html";
+  Answer certificate;
+  certificate.refused = Error{ErrorCode::kProtocol, "the certificate was refused", {}, {}};
+  // What the caller's configuration lacks says nothing about the version.
+  Answer broken_key;
+  broken_key.refused = Error{ErrorCode::kInvalidArgument, "no such key", {}, {}};
+  Began(std::move(page));
+  for (Answer answer : {certificate, broken_key}) {
+    server.Push(Answer::Json(NamespaceJson("cluster")));
+    server.Push(Answer::Json(PodListJson("10", {})));
+    server.Push(std::move(answer));
+  }
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_THAT(server.Requests(),
+              ElementsAre("C", "V", "W 10", "C", "V", "W 10", "C", "V", "W 10", "C"));
+}
+
 TEST_F(ReconnectTest, AnotherClusterIsNoticedBeforeARelist) {
   Began(Answer::Status(410, "Expired"));
   server.Push(Answer::Json(NamespaceJson("another")));

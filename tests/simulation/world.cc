@@ -11,14 +11,16 @@ constexpr int kNames = 7;
 // How often a calm world is asked in vain before it says that this is all.
 constexpr int kQuiet = 4;
 
-std::string Status(int code, std::string_view reason) {
+std::string Status(int code, std::string_view reason, std::string_view name = {}) {
   return fmt::format(
-      R"({{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{}","code":{}}})", reason,
-      code);
+      R"({{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{}","details":{{"name":"{}"}},"code":{}}})",
+      reason, name, code);
 }
 
-Error Refusal(int code, std::string_view reason) {
-  return ErrorFromResponse(code, {{"content-type", "application/json"}}, Status(code, reason));
+// `name`: of the object that it is about.
+Error Refusal(int code, std::string_view reason, std::string_view name = {}) {
+  return ErrorFromResponse(code, {{"content-type", "application/json"}},
+                           Status(code, reason, name));
 }
 
 uint64_t Number(const std::string& text) { return text.empty() ? 0 : std::stoull(text); }
@@ -223,7 +225,7 @@ Result<std::string> World::Answer(const Request& request) {
   if (name == "pods") return ListOf(request);
   const State state = Now();
   const auto it = state.find(name);
-  if (it == state.end()) return tl::unexpected(Refusal(404, "NotFound"));
+  if (it == state.end()) return tl::unexpected(Refusal(404, "NotFound", name));
   return PodJson(it->second);
 }
 
