@@ -124,17 +124,28 @@ class PathParser {
   std::vector<Step> steps_;
 };
 
-// Compares without unescaping unless the key has an escape.
-bool KeyIs(sj::field& field, std::string_view name) {
-  const char* raw = field.key().raw();
-  size_t i = 0;
-  for (; raw[i] != '"' && raw[i] != '\\'; ++i) {
-    if (i == name.size() || raw[i] != name[i]) return false;
+// The name of a member, compared without unescaping unless it has an escape. simdjson gives the
+// unescaped one only once, and each path asks.
+class MemberName {
+ public:
+  explicit MemberName(sj::field& field) : field_(field), raw_(field.key().raw()) {}
+
+  bool Is(std::string_view name) {
+    size_t i = 0;
+    for (; raw_[i] != '"' && raw_[i] != '\\'; ++i) {
+      if (i == name.size() || raw_[i] != name[i]) return false;
+    }
+    if (raw_[i] == '"') return i == name.size();
+    if (!std::exchange(unescaped_, true)) readable_ = !field_.unescaped_key().get(key_);
+    return readable_ && key_ == name;
   }
-  if (raw[i] == '"') return i == name.size();
-  std::string_view key;
-  return field.unescaped_key().get(key) == simdjson::SUCCESS && key == name;
-}
+
+ private:
+  sj::field& field_;
+  const char* const raw_;
+  bool unescaped_ = false, readable_ = false;
+  std::string_view key_;
+};
 
 std::string_view TrimEnd(std::string_view text) {
   const size_t last = text.find_last_not_of(" \t\r\n");
@@ -166,8 +177,9 @@ class Walker {
     for (auto result : object) {
       sj::field field;
       if (std::move(result).get(field)) return Walk::kBroken;
-      const Targets here = Front(
-          targets, [&](const Target& target) { return KeyIs(field, target.steps.front().name); });
+      MemberName name(field);
+      const Targets here =
+          Front(targets, [&](const Target& target) { return name.Is(target.steps.front().name); });
       if (here.empty()) continue;
       targets = targets.subspan(here.size());
       for (Target& target : here) target.steps = target.steps.subspan(1);

@@ -30,10 +30,10 @@ class Scanner {
     }
   }
 
-  // The value that begins here: kValue when it is an object, now entered.
+  // The value that begins here: kValue when it is an object, now entered. kNothing: it is a scalar.
   Outcome Enter() {
     if (Take('{')) return Outcome::kValue;
-    return rest_.empty() || rest_.front() == '[' ? Outcome::kAskParser : Outcome::kNothing;
+    return Scalar().outcome == Outcome::kAskParser ? Outcome::kAskParser : Outcome::kNothing;
   }
 
   ScannedField Scalar() {
@@ -67,6 +67,12 @@ class Scanner {
     return text.find('\\') == std::string_view::npos;
   }
 
+  // A number, true, false or null. What begins otherwise, as with white space, could be anything.
+  bool BeginsToken() const {
+    const char c = rest_.front();
+    return (c >= '0' && c <= '9') || c == '-' || c == 't' || c == 'f' || c == 'n';
+  }
+
   std::string_view TakeToken() {
     const size_t end = std::min(rest_.find_first_of(",}]"), rest_.size());
     const std::string_view token = rest_.substr(0, end);
@@ -80,7 +86,7 @@ class Scanner {
       std::string_view text;
       return TakeString(text);
     }
-    if (rest_.front() != '{' && rest_.front() != '[') return !TakeToken().empty();
+    if (rest_.front() != '{' && rest_.front() != '[') return BeginsToken() && !TakeToken().empty();
     JsonSpan span(kDeepest);
     const auto end = span.Scan(rest_);
     if (end) rest_.remove_prefix(*end);

@@ -11,6 +11,7 @@
 #include "schema/envelope_writer.h"
 #include "schema/json_parser.h"
 #include "schema/kept_buffer.h"
+#include "schema/parse_json.h"
 #include "schema/wire_envelope.h"
 
 namespace larder {
@@ -365,7 +366,7 @@ std::vector<std::string_view> Object::Finalizers() const {
   return out;
 }
 
-Json Object::ToMutable() const { return Json::parse(json(), nullptr, /*allow_exceptions=*/false); }
+Json Object::ToMutable() const { return ParseJson(json()).value_or(Json::object()); }
 
 std::optional<int> CompareResourceVersions(std::string_view a, std::string_view b) {
   auto valid = [](std::string_view v) {

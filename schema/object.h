@@ -132,7 +132,9 @@ class Object {
   // that there is nothing left to cut.
   bool projected() const { return projected_; }
 
-  // A copy to change. Integers beyond 64 bits become doubles here, as in Go; json() keeps them.
+  // A copy to change. Integers beyond 64 bits become doubles here, as in Go; json() keeps them. An
+  // empty object, which no write takes because it has no name, where the document is not what
+  // ParseJson (schema/parse_json.h) reads: Parse looks at its metadata only.
   Json ToMutable() const;
 
   // What this object costs in memory.

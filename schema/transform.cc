@@ -19,15 +19,8 @@ class Copier {
  public:
   Copier(PathMode mode, std::string& out) : mode_(mode), out_(out) {}
 
-  simdjson::error_code Copy(ondemand::value value, const PathTree& node) {
-    ondemand::json_type type;
-    if (const auto error = value.type().get(type)) return error;
-    if (type == ondemand::json_type::object) return Fields(value.get_object(), node);
-    if (type == ondemand::json_type::array) return Elements(value, node);
-    return Whole(value);
-  }
   simdjson::error_code Fields(simdjson::simdjson_result<ondemand::object> object,
-                              const PathTree& node) {
+                              const PathTree& node, int depth = 0) {
     out_ += '{';
     bool first = true;
     for (auto field : object) {
@@ -43,14 +36,27 @@ class Copier {
       first = false;
       Key(key);
       const bool whole = mode_ == PathMode::kKeep ? found->chosen : !found;
-      if (const auto error = whole ? Whole(value) : Copy(value, *found)) return error;
+      if (const auto error = whole ? Whole(value) : Copy(value, *found, depth + 1)) {
+        return error;
+      }
     }
     out_ += '}';
     return simdjson::SUCCESS;
   }
 
  private:
-  simdjson::error_code Elements(ondemand::value list, const PathTree& node) {
+  // Takes stack for each level.
+  static constexpr int kMaxDepth = 1000;
+
+  simdjson::error_code Copy(ondemand::value value, const PathTree& node, int depth) {
+    if (depth > kMaxDepth) return simdjson::DEPTH_ERROR;
+    ondemand::json_type type;
+    if (const auto error = value.type().get(type)) return error;
+    if (type == ondemand::json_type::object) return Fields(value.get_object(), node, depth);
+    if (type == ondemand::json_type::array) return Elements(value, node, depth);
+    return Whole(value);
+  }
+  simdjson::error_code Elements(ondemand::value list, const PathTree& node, int depth) {
     out_ += '[';
     bool first = true;
     ondemand::array array;
@@ -60,7 +66,7 @@ class Copier {
       if (const auto error = element.get(value)) return error;
       if (!first) out_ += ',';
       first = false;
-      if (const auto error = Copy(value, node)) return error;
+      if (const auto error = Copy(value, node, depth + 1)) return error;
     }
     out_ += ']';
     return simdjson::SUCCESS;

@@ -258,7 +258,10 @@ TEST(FieldPath, ReadsSeveralPathsInOnePass) {
   for (const std::string_view text : texts) paths.push_back(FieldPath::Parse(text).value());
   for (const std::string spec :
        {R"({"x":"1","c":[{"n":"a","p":[{"k":1},{"k":2}]},{"n":"b"},"s"]})",
-        R"({"c":[{"n":"a"},{"n":tru}],"x":"2"})", R"({"x":{"y":[[3]]},"c":{"n":4}})", "[]"}) {
+        R"({"c":[{"n":"a"},{"n":tru}],"x":"2"})", R"({"x":{"y":[[3]]},"c":{"n":4}})", "[]",
+        // Go escapes < and > in names, too.
+        R"({"\u003cany\u003e":1,"x":"1","\u0063":[{"\u006e":"a","n":"b"}]})",
+        R"({"\uZZZZ":1,"x":"1","c":{"n":4}})"}) {
     const ObjectPtr object = WithSpec(spec);
     const std::vector<std::vector<std::string>> values = FieldPath::ValuesOf(paths, *object);
     ASSERT_EQ(values.size(), paths.size());

@@ -46,21 +46,31 @@ TEST(FieldScan, LeavesToTheParserWhatItIsNotCertainOf) {
            {R"("a": 1})", "a"},            // white space
            {R"( "a":1})", "a"},            //
            {R"("a":1 })", "a"},            //
-           {R"("a":01})", "a"},            // no JSON
-           {R"("a":nul})", "a"},           //
-           {R"("a":[}],"b":2)", "b"},      //
-           {R"("a":{"b":[1,2})", "c"},     // cut off
-           {R"("a":"x)", "a"},             //
-           {R"("a":"x")", "b"},            //
-           {R"("a":)", "a"},               //
-           {"", "a"},                      //
+           {R"("a": {"b":1}})", "a.b"},    //
+           {"\"a\":\n{\"b\":1}}", "a.b"},  //
+           {R"("a": {"x":1,"b":2},"b":3})", "b"},
+           {R"("a":x{"x":1,"b":2},"b":3})", "b"},
+           {R"("a":01})", "a"},         // no JSON
+           {R"("a":nul})", "a"},        //
+           {R"("a":[}],"b":2)", "b"},   //
+           {R"("a":{"b":[1,2})", "c"},  // cut off
+           {R"("a":"x)", "a"},          //
+           {R"("a":"x")", "b"},         //
+           {R"("a":)", "a"},            //
+           {"", "a"},                   //
        }) {
     EXPECT_EQ(Scan(members, path).outcome, Outcome::kAskParser) << members;
   }
 }
 
+// What stands between two tokens: nothing, or in a spaced document sometimes something.
+std::string Gap(std::mt19937& random, bool spaced) {
+  return spaced && random() % 4 == 0 ? std::string(1, " \n\t"[random() % 3]) : "";
+}
+
 // A random value; strings hold brackets, and sometimes escapes.
-std::string Value(std::mt19937& random, int depth) {
+std::string Value(std::mt19937& random, bool spaced, int depth) {
+  const auto gap = [&] { return Gap(random, spaced); };
   const auto pick = [&](unsigned count) { return static_cast<unsigned>(random() % count); };
   switch (pick(depth > 3 ? 5 : 8)) {
     case 0:
@@ -76,15 +86,15 @@ std::string Value(std::mt19937& random, int depth) {
     case 5: {
       std::string list = "[";
       for (unsigned i = pick(4); i > 0; --i) {
-        list += Value(random, depth + 1) + (i > 1 ? "," : "");
+        list += gap() + Value(random, spaced, depth + 1) + gap() + (i > 1 ? "," : "");
       }
       return list + "]";
     }
     default: {
       std::string object = "{";
       for (unsigned i = pick(5); i > 0; --i) {
-        object += std::string("\"") + "abcd"[pick(4)] + "\":" + Value(random, depth + 1) +
-                  (i > 1 ? "," : "");
+        object += gap() + "\"" + "abcd"[pick(4)] + "\"" + gap() + ":" + gap() +
+                  Value(random, spaced, depth + 1) + gap() + (i > 1 ? "," : "");
       }
       return object + "}";
     }
@@ -98,8 +108,10 @@ TEST(FieldScan, AgreesWithTheParser) {
       Object::Parse(R"({"metadata":{"name":"o"}})").value()->envelope_bytes());
   int answered = 0;
   for (int round = 0; round < 20'000; ++round) {
-    const std::string members =
-        R"("spec":)" + Value(random, 0) + R"(,"status":)" + Value(random, 0) + "}";
+    const bool spaced = round % 4 == 0;
+    const auto gap = [&] { return Gap(random, spaced); };
+    const std::string members = R"("spec":)" + gap() + Value(random, spaced, 0) + gap() + "," +
+                                gap() + R"("status":)" + gap() + Value(random, spaced, 0) + "}";
     std::string path = random() % 2 == 0 ? "spec" : "status";
     for (auto steps = random() % 4; steps > 0; --steps) {
       path += std::string(".") + "abcd"[random() % 4];

@@ -1,8 +1,11 @@
 #include "schema/object.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <time.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -147,6 +150,58 @@ TEST(Object, GivesACopyToChange) {
   copy["metadata"]["labels"]["app"] = "changed";
   EXPECT_EQ(pod->Label("app"), "web");
   EXPECT_EQ(Object::FromJson(copy).value()->Label("app"), "changed");
+}
+
+TEST(Object, ACopyHasTheLastValueOfARepeatedNameInItsFirstPlace) {
+  std::string few =
+      R"({"metadata":{"name":"a"},"spec":{"x":{"y":[1,{}]},"b":-2,"x":null,"c":[[]]})";
+  EXPECT_EQ(Object::Parse(few + "}").value()->ToMutable().dump(),
+            R"({"metadata":{"name":"a"},"spec":{"x":null,"b":-2,"c":[[]]}})");
+  // The same in an object that is too large to compare each with each.
+  std::string many = R"({"metadata":{"name":"a"})", expected = many;
+  for (int i = 0; i < 100; ++i) {
+    many += fmt::format(R"(,"k{}":{})", i, i);
+    expected += fmt::format(R"(,"k{}":{})", i, i == 7 ? "\"last\"" : std::to_string(i));
+  }
+  many += R"(,"k7":1.5,"k7":"last"})";
+  EXPECT_EQ(Object::Parse(many).value()->ToMutable().dump(), expected + "}");
+}
+
+// Parse does not look at what stands behind the metadata.
+TEST(Object, ACopyOfWhatIsNoJsonIsEmptyAndSafe) {
+  for (const std::string& spec : {std::string(R"({"a":tru})"), std::string("1e400"),
+                                  std::string(2000, '[') + std::string(2000, ']')}) {
+    const auto object = Object::Parse(R"({"metadata":{"name":"a"},"spec":)" + spec + "}");
+    ASSERT_TRUE(object);
+    Json copy = (*object)->ToMutable();
+    EXPECT_EQ(copy, Json::object()) << spec.substr(0, 20);
+    copy["spec"]["a"] = 1;
+    EXPECT_FALSE(Object::FromJson(copy)) << "it has no name, so that nobody stores it";
+  }
+}
+
+// CPU time of this thread, the least of three.
+double SecondsToCopy(int keys) {
+  std::string json = R"({"metadata":{"name":"a"},"data":{"first":"")";
+  for (int i = 0; i < keys; ++i) json += fmt::format(R"(,"key-{:06}":"")", i);
+  const ObjectPtr object = Object::Parse(json + "}}").value();
+  const auto now = [] {
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  double least = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    const double begin = now();
+    EXPECT_EQ(object->ToMutable()["data"].size(), static_cast<size_t>(keys) + 1);
+    least = std::min(least, now() - begin);
+  }
+  return least;
+}
+
+TEST(Object, ACopyOfManyKeysTakesTimeByTheKey) {
+  // Ten times as many: about ten times as long, and a hundred times if each is compared with each.
+  EXPECT_LT(SecondsToCopy(50'000) / SecondsToCopy(5'000), 40);
 }
 
 TEST(ObjectKey, ReadsWhatItPrints) {

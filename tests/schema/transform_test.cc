@@ -67,6 +67,19 @@ TEST(Transform, RefusesWhatCannotBeMeant) {
   EXPECT_FALSE(KeepPaths({"spec.["}));
 }
 
+// Lists in lists are gone through one inside the other, which takes stack.
+TEST(Transform, RefusesListsNestedWithoutEnd) {
+  const Transform drop = *DropPaths({"spec.containers.env"});
+  const auto nested = [](size_t levels) {
+    return *Object::Parse(R"({"metadata":{"name":"a"},"spec":{"containers":)" +
+                          std::string(levels, '[') + std::string(levels, ']') + "}}");
+  };
+  EXPECT_TRUE(drop.apply(nested(900)));
+  const auto refused = drop.apply(nested(2'000'000));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kProtocol);
+}
+
 TEST(Transform, AFailureInAChainIsItsFailure) {
   const Transform fails{"fails@1", [](const ObjectPtr&) -> Result<ObjectPtr> {
                           return MakeError(ErrorCode::kInvalidArgument, "no");
