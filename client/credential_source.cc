@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/base64.h"
+#include "base/text.h"
 #include "client/exec_credential.h"
 #include "client/file_util.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 constexpr std::chrono::seconds kReadAgainAfter{50};  // with the time for a request under a minute
 constexpr std::chrono::seconds kExpiryMargin{10};
-
-std::string Trimmed(const std::string& text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 // Inline data, else the file, else what the file held before.
 Result<std::string> Material(const char* what, const std::string& data, const std::string& file,
@@ -35,7 +30,7 @@ Result<std::string> Material(const char* what, const std::string& data, const st
 }
 
 Result<std::string> BearerHeader(const std::string& token, const char* from) {
-  const std::string trimmed = Trimmed(token);
+  const std::string trimmed(Trimmed(token));
   const bool clean = std::none_of(trimmed.begin(), trimmed.end(), [](char c) {
     return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f;
   });
@@ -88,7 +83,10 @@ Result<std::shared_ptr<const Credential>> CredentialSource::Get(const std::stop_
 }
 
 bool CredentialSource::Drop(const Credential& refused) {
-  if (!config_.exec && config_.token_file.empty()) return false;
+  const bool may_change = config_.exec || !config_.token_file.empty() ||
+                          !config_.client_certificate_file.empty() ||
+                          !config_.client_key_file.empty();
+  if (!may_change) return false;
   MutexLock lock(mutex_);
   // Somebody else may have dropped it already, and the one we have now is newer.
   if (current_ != nullptr && current_->generation == refused.generation) dropped_ = true;

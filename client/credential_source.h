@@ -1,8 +1,9 @@
 // What a request proves its identity with, kept fresh.
 //
-// Static data is read once. Files (token, certificate, key, CA) are read again after a minute and
-// after a 401; while a rotated file cannot be read, what it held last goes on being used, with a
-// warning. A plugin is run when nothing was got yet, at the credential's expiry, and after a 401.
+// Static data is read once. Files (token, certificate, key, CA) are read again after a minute, and
+// after a 401 if we prove ourselves by one of them; while a rotated file cannot be read, what it
+// held last goes on being used, with a warning. A plugin is run when nothing was got yet, at the
+// credential's expiry, and after a 401.
 //
 // Thread-safe. One thread at a time reads files or runs the plugin; others that need the result
 // wait for it, each with its own stop token. Errors: kUnauthorized (never kNotFound), kTimeout,

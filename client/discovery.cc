@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace larder {
 namespace {
 
@@ -12,18 +14,10 @@ constexpr char kAccept[] =
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
     "application/json";
 
-std::string Lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 // How well a name fits: 0 is the plural; nullopt: not at all.
 std::optional<int> Fit(const ApiResource& api, const std::string& lower) {
   if (api.resource.resource == lower) return 0;
-  if (Lower(api.singular) == lower || Lower(api.resource.kind) == lower) return 1;
+  if (LowerAscii(api.singular) == lower || LowerAscii(api.resource.kind) == lower) return 1;
   const auto& names = api.short_names;
   if (std::find(names.begin(), names.end(), lower) != names.end()) return 2;
   return std::nullopt;
@@ -34,7 +28,7 @@ std::optional<int> Fit(const ApiResource& api, const std::string& lower) {
 const ApiResource* BestFit(const std::vector<ApiResource>& all, std::string_view name,
                            std::optional<std::string_view> version,
                            std::optional<std::string_view> group) {
-  const std::string lower = Lower(name);
+  const std::string lower = LowerAscii(name);
   const ApiResource* best = nullptr;
   int best_fit = 0;
   for (const ApiResource& api : all) {

@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "base/text.h"
 #include "client/config.h"
 #include "client/file_util.h"
 #include "client/kubeconfig.h"
@@ -31,8 +32,9 @@ Result<ClientConfig> InClusterConfigFrom(const std::string& directory) {
   // Read here only to fail early and with a name.
   LARDER_RETURN_IF_ERROR(ReadSmallFile(config.token_file));
   LARDER_RETURN_IF_ERROR(ReadSmallFile(config.ca_file));
-  if (Result<std::string> ns = ReadSmallFile(directory + "/namespace"); ns && !ns->empty()) {
-    config.default_namespace = *ns;
+  if (const Result<std::string> file = ReadSmallFile(directory + "/namespace")) {
+    const std::string_view ns = Trimmed(*file);
+    if (!ns.empty()) config.default_namespace = ns;
   }
   LARDER_RETURN_IF_ERROR(ValidateConfig(config));
   return config;

@@ -6,9 +6,10 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "base/text.h"
 
 namespace larder {
 namespace {
@@ -51,21 +52,13 @@ bool AddressMatches(const Bytes& address, std::string_view pattern) {
   return SameBits(address, network, bits);
 }
 
-bool EqualIgnoringCase(std::string_view one, std::string_view other) {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
-                    [&](char a, char b) { return lower(a) == lower(b); });
-}
-
 bool NameMatches(std::string_view name, std::string_view pattern) {
   if (pattern.starts_with('.')) pattern.remove_prefix(1);
   if (pattern.ends_with('.')) pattern.remove_suffix(1);
   if (name.ends_with('.')) name.remove_suffix(1);
   if (pattern.empty() || name.size() < pattern.size()) return false;
   const size_t begin = name.size() - pattern.size();
-  if (!EqualIgnoringCase(name.substr(begin), pattern)) return false;
+  if (LowerAscii(name.substr(begin)) != LowerAscii(pattern)) return false;
   return begin == 0 || name[begin - 1] == '.';
 }
 

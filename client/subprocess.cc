@@ -74,8 +74,13 @@ class Child {
 
   // The wait status once it has ended.
   std::optional<int> Poll() {
+    if (status_) return status_;
     int status = 0;
-    if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+    const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended == pid_) status_ = status;
+    // Somebody else has reaped it, or SIGCHLD is ignored: how it ended is lost, what it printed is
+    // not.
+    if (ended < 0 && errno == ECHILD) status_ = 0;
     return status_;
   }
 

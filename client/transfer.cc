@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
 #include "client/easy_handle.h"
 
 namespace larder {
@@ -13,12 +14,6 @@ using std::chrono::seconds;
 // A buffer that grew in a burst is given back when nothing has come for so long.
 constexpr seconds kShrinkAfter{1};
 constexpr size_t kSmallBufferBytes = size_t{64} << 10;
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 // "HTTP/1.1 200 OK", "HTTP/2 200".
 int ParseStatusLine(std::string_view line) {
@@ -52,7 +47,7 @@ bool Transfer::OnHeader(std::string_view line) {
     headers_.clear();
     return true;
   }
-  const std::string_view trimmed = Trim(line);
+  const std::string_view trimmed = Trimmed(line);
   if (trimmed.empty()) {
     if (status_ >= 200) {
       headers_done_ = true;
@@ -62,11 +57,7 @@ bool Transfer::OnHeader(std::string_view line) {
   }
   const size_t colon = trimmed.find(':');
   if (colon == std::string_view::npos) return true;
-  std::string name(trimmed.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  headers_[std::move(name)] = std::string(Trim(trimmed.substr(colon + 1)));
+  headers_[LowerAscii(trimmed.substr(0, colon))] = std::string(Trimmed(trimmed.substr(colon + 1)));
   return true;
 }
 

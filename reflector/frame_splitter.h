@@ -31,9 +31,12 @@ class FrameSplitter {
   Result<std::optional<std::string_view>> Next();
   // Is there a frame that began and did not end?
   bool InFrame() const { return length_bytes_ != 0; }
+  // Did Next() refuse a frame for its size? Text in place of a length would be a larger one.
+  bool TooLarge() const { return length_ > max_frame_bytes_ && length_ < kLeastText; }
 
  private:
   static constexpr size_t kLengthBytes = 4;
+  static constexpr uint32_t kLeastText = uint32_t{' '} << 24;
 
   const size_t max_frame_bytes_;
   std::string_view piece_;

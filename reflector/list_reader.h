@@ -26,6 +26,7 @@
 #include "reflector/proto_list_splitter.h"
 #include "reflector/recorder.h"
 #include "reflector/reflector_options.h"
+#include "reflector/wire_choice.h"
 #include "schema/wire_to_json.h"
 
 namespace larder {
@@ -48,7 +49,10 @@ class ListReader {
   // The next entry; nullopt once the list is whole.
   Result<std::optional<Entry>> Next(const std::stop_token& stop);
   const ListHead& head() const { return protobuf_ ? proto_.head() : json_.head(); }
-  bool protobuf() const { return protobuf_; }
+  // May what Next() could not read be read in another form?
+  bool UnreadableProtobuf(const Error& error) const {
+    return protobuf_ && !proto_.TooLarge() && WireChoice::Unreadable(error);
+  }
 
  private:
   ListReader(std::unique_ptr<BodyStream> stream, bool protobuf, const ReflectorOptions& options,

@@ -164,29 +164,29 @@ Result<std::unique_ptr<ListReader>> ListRequester::Open(const Request& request,
 
 Result<void> ListRequester::ReadItems(const Job& job, ListReader& reader,
                                       const std::stop_token& stop) {
-  Result<void> read = ReadEach(job, reader, stop);
-  protobuf_unreadable_ = !read && reader.protobuf() && wire_.message() != nullptr &&
-                         WireChoice::Unreadable(read.error());
-  return read;
-}
-
-Result<void> ListRequester::ReadEach(const Job& job, ListReader& reader,
-                                     const std::stop_token& stop) {
   for (;;) {
-    LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
-    if (!entry) return {};
-    const auto* item = std::get_if<ListReader::ItemText>(&*entry);
-    if (item == nullptr) {
-      return MakeError(ErrorCode::kProtocol,
-                       "the server answered a list with protobuf, JSON was asked for");
-    }
-    LARDER_RETURN_IF_ERROR(TakeItem(job, *item, reader.head()));
+    Result<ObjectPtr> object = NextObject(reader, stop);
+    // Not of what the target refuses.
+    protobuf_unreadable_ =
+        !object && wire_.message() != nullptr && reader.UnreadableProtobuf(object.error());
+    if (!object) return tl::unexpected(std::move(object).error());
+    if (!*object) return {};
+    LARDER_RETURN_IF_ERROR(TakeObject(job, *std::move(object)));
   }
 }
 
-Result<void> ListRequester::TakeItem(const Job& job, const ListReader::ItemText& item,
-                                     const ListHead& head) {
-  LARDER_ASSIGN_OR_RETURN(ObjectPtr object, Parse(item, head.ItemType(DefaultType())));
+Result<ObjectPtr> ListRequester::NextObject(ListReader& reader, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(const std::optional<ListReader::Entry> entry, reader.Next(stop));
+  if (!entry) return ObjectPtr();
+  const auto* item = std::get_if<ListReader::ItemText>(&*entry);
+  if (item == nullptr) {
+    return MakeError(ErrorCode::kProtocol,
+                     "the server answered a list with protobuf, JSON was asked for");
+  }
+  return Parse(*item, reader.head().ItemType(DefaultType()));
+}
+
+Result<void> ListRequester::TakeObject(const Job& job, ObjectPtr object) {
   if (!shard_.Matches(object->ns(), object->uid())) return {};
   // What a relist that was cut off had fetched may be of a time that the server has lost since. Or
   // the list is from a cache that is behind: to list once more costs little, to keep a lost object
@@ -212,7 +212,8 @@ Result<ListRequester::Compared> ListRequester::Compare(const Job& job, ListReade
     const auto& text = std::get<ListReader::ItemText>(*entry);
     if (reader.head().kind != "PartialObjectMetadataList" || options_.metadata_only) {
       // These are the objects themselves: nothing is left to fetch.
-      LARDER_RETURN_IF_ERROR(TakeItem(job, text, reader.head()));
+      LARDER_ASSIGN_OR_RETURN(ObjectPtr whole, Parse(text, reader.head().ItemType(DefaultType())));
+      LARDER_RETURN_IF_ERROR(TakeObject(job, std::move(whole)));
       continue;
     }
     LARDER_ASSIGN_OR_RETURN(const ObjectPtr object, Object::Parse(text.json));
@@ -332,13 +333,14 @@ Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const Wanted& 
   if (protobuf && wire == nullptr) {
     return MakeError(ErrorCode::kProtocol, "the server answered with protobuf, JSON was asked for");
   }
-  Result<ObjectPtr> object =
-      protobuf ? ReadProtobuf(response->body, *wire, as_list) : ReadJson(response->body, as_list);
+  bool too_large = false;
+  Result<ObjectPtr> object = protobuf ? ReadProtobuf(response->body, *wire, as_list, too_large)
+                                      : ReadJson(response->body, as_list);
   if (object && *object && (*object)->key() != key) {
     object = MakeError(ErrorCode::kProtocol, "asked for {}, the server sent {}", key.ToString(),
                        (*object)->key().ToString());
   }
-  unreadable = !object && protobuf && WireChoice::Unreadable(object.error());
+  unreadable = !object && protobuf && !too_large && WireChoice::Unreadable(object.error());
   return object;
 }
 
@@ -354,7 +356,7 @@ Result<ObjectPtr> ListRequester::ReadJson(std::string_view body, bool as_list) {
 }
 
 Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireMessage& wire,
-                                              bool as_list) {
+                                              bool as_list, bool& too_large) {
   const TypeMeta type = DefaultType();
   KnownJson known;
   std::string json;
@@ -368,8 +370,10 @@ Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireM
   ProtoListSplitter splitter(options_.max_event_bytes);
   splitter.Feed(body);
   for (;;) {
-    LARDER_ASSIGN_OR_RETURN(const ListSplitter::Step step, splitter.Next());
-    if (step != ListSplitter::Step::kItem) break;
+    const Result<ListSplitter::Step> step = splitter.Next();
+    too_large = splitter.TooLarge();
+    if (!step) return tl::unexpected(step.error());
+    if (*step != ListSplitter::Step::kItem) break;
     LARDER_ASSIGN_OR_RETURN(const WireHead head, WireToJson(wire, type, splitter.item(),
                                                             options_.max_json_depth, known, json));
     LARDER_ASSIGN_OR_RETURN(object, Parse({json, head}, type));

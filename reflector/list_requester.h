@@ -99,8 +99,9 @@ class ListRequester {
   Result<std::unique_ptr<ListReader>> Open(const Request& request, const WireMessage* wire,
                                            const std::stop_token& stop);
   Result<void> ReadItems(const Job& job, ListReader& reader, const std::stop_token& stop);
-  Result<void> ReadEach(const Job& job, ListReader& reader, const std::stop_token& stop);
-  Result<void> TakeItem(const Job& job, const ListReader::ItemText& item, const ListHead& head);
+  // Null: the list is whole.
+  Result<ObjectPtr> NextObject(ListReader& reader, const std::stop_token& stop);
+  Result<void> TakeObject(const Job& job, ObjectPtr object);
   Result<Compared> Compare(const Job& job, ListReader& reader, const std::stop_token& stop);
   Result<void> CompareOne(const ItemHead& item, Compared& compared);
   // Each as it was at `version` or later.
@@ -113,7 +114,9 @@ class ListRequester {
   Result<ObjectPtr> FetchAs(const WireMessage* wire, const Wanted& wanted, bool& unreadable,
                             const std::stop_token& stop);
   Result<ObjectPtr> ReadJson(std::string_view body, bool as_list);
-  Result<ObjectPtr> ReadProtobuf(std::string_view body, const WireMessage& wire, bool as_list);
+  // `too_large`: it was refused for its size.
+  Result<ObjectPtr> ReadProtobuf(std::string_view body, const WireMessage& wire, bool as_list,
+                                 bool& too_large);
   Result<Outcome> Finish(const Job& job, const ListHead& head);
   void NoteShard(const ListHead& head);
 

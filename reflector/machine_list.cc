@@ -146,7 +146,8 @@ ReflectorMachine::State ReflectorMachine::ListFailed(const Error& error, State a
   }
   // A way to list that keeps breaking off may be too much for this server or this line. A refused
   // connection says nothing about it.
-  const bool counts = lister_.failed_in_body() || error.code != ErrorCode::kUnavailable;
+  const bool in_body = again != State::kStreamingList && lister_.failed_in_body();
+  const bool counts = in_body || error.code != ErrorCode::kUnavailable;
   const bool give_up = counts && ++list_failures_ >= kFailuresPerStrategy;
   if (again == State::kRelisting) {
     if (give_up) list_failures_ = 0;

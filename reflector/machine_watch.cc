@@ -186,8 +186,8 @@ ReflectorMachine::State ReflectorMachine::WatchClosed() {
 ReflectorMachine::State ReflectorMachine::WatchFailed(const Error& error) {
   const bool opened = stream_ != nullptr;
   // Without a stream it is the request that was refused: 406.
-  const bool by_protobuf = opened ? stream_->protobuf() && WireChoice::Unreadable(error)
-                                  : error.code == ErrorCode::kUnsupported;
+  const bool by_protobuf =
+      opened ? stream_->UnreadableProtobuf(error) : error.code == ErrorCode::kUnsupported;
   stream_.reset();
   if (target_.TakeFailed()) return Fail(error, State::kStarting, "target");
   const std::string_view reason = larder::ToString(error.code);

@@ -163,6 +163,7 @@ Result<void> ProtoListSplitter::BeginPayload(uint64_t length) {
   const bool item = in_list_ && field_ == kListItems;
   const size_t limit = item ? max_item_bytes_ : kMaxHeadBytes;
   if (length > limit) {
+    too_large_ = item;
     return MakeError(ErrorCode::kProtocol,
                      "an item of the list has {} bytes, {} are allowed (max_event_bytes)", length,
                      limit);

@@ -48,6 +48,8 @@ class ProtoListSplitter {
   Result<Step> Next();
   std::string_view item() const { return item_; }
   Result<void> Finish() const;
+  // Did Next() refuse an item for its size?
+  bool TooLarge() const { return too_large_; }
 
   // Its type is there before the first item, the rest where the server put it.
   const ListHead& head() const { return head_; }
@@ -80,6 +82,7 @@ class ProtoListSplitter {
   uint32_t varint_shift_ = 0;
   uint32_t field_ = 0;
   uint64_t field_left_ = 0;  // bytes of the current field not read yet
+  bool too_large_ = false;
   Carry carry_;
   std::string_view item_;
   ListHead head_;

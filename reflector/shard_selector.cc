@@ -48,7 +48,6 @@ tl::unexpected<Error> Refuse(std::string_view text, std::string_view rest, std::
 
 Result<ShardSelector> ShardSelector::Parse(std::string_view text) {
   ShardSelector selector;
-  selector.text_ = text;
   std::string_view rest = text;
   SkipSpace(rest);
   if (rest.empty()) return selector;

@@ -30,7 +30,6 @@ class ShardSelector {
 
   bool Matches(std::string_view ns, std::string_view uid) const;
   bool Empty() const { return ranges_.empty(); }
-  const std::string& text() const { return text_; }
 
  private:
   struct Range {
@@ -39,7 +38,6 @@ class ShardSelector {
     uint64_t last = 0;  // inclusive, so that the end of the number line fits
   };
 
-  std::string text_;
   std::vector<Range> ranges_;
 };
 

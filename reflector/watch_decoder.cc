@@ -18,6 +18,7 @@ class JsonDecoder final : public WatchDecoder {
     return parser_.Parse(*line);
   }
   bool InEvent() const override { return lines_.InLine(); }
+  bool TooLarge() const override { return false; }  // there is no other form to ask for
 
  private:
   LineSplitter lines_;
@@ -38,6 +39,7 @@ class ProtobufDecoder final : public WatchDecoder {
     return parser_.Parse(*frame);
   }
   bool InEvent() const override { return frames_.InFrame(); }
+  bool TooLarge() const override { return frames_.TooLarge(); }
 
  private:
   FrameSplitter frames_;

@@ -33,6 +33,8 @@ class WatchDecoder {
   virtual Result<std::optional<WatchEvent>> Next() = 0;
   // Has a part of the next event arrived?
   virtual bool InEvent() const = 0;
+  // Did Next() refuse an event for its size, which no other form makes better?
+  virtual bool TooLarge() const = 0;
 };
 
 std::unique_ptr<WatchDecoder> MakeJsonDecoder(const ReflectorOptions& options);

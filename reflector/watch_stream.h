@@ -20,6 +20,7 @@
 #include "reflector/reflector_options.h"
 #include "reflector/watch_decoder.h"
 #include "reflector/watch_event.h"
+#include "reflector/wire_choice.h"
 #include "schema/wire_schema.h"
 
 namespace larder {
@@ -39,7 +40,10 @@ class WatchStream {
   bool heard() const { return heard_; }
   // Has a part of the next event arrived?
   bool InEvent() const { return decoder_->InEvent(); }
-  bool protobuf() const { return protobuf_; }
+  // May what Next() could not read be read in another form?
+  bool UnreadableProtobuf(const Error& error) const {
+    return protobuf_ && !decoder_->TooLarge() && WireChoice::Unreadable(error);
+  }
 
  private:
   WatchStream(std::unique_ptr<BodyStream> stream, std::unique_ptr<WatchDecoder> decoder,

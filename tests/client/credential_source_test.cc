@@ -103,6 +103,25 @@ TEST_F(CredentialSourceTest, CertificatesAreReadAgain) {
   EXPECT_EQ((*source.Get({}))->key_pem, "k2");
 }
 
+TEST_F(CredentialSourceTest, CertificatesAreReadAgainWhenTheyWereRefused) {
+  ClientConfig config;
+  config.client_certificate_file = dir_.Write("crt", "c1");
+  config.client_key_file = dir_.Write("key", "k1");
+  CredentialSource source(config, &clock_);
+  const auto first = *source.Get({});
+  dir_.Write("crt", "c2");
+  EXPECT_TRUE(source.Drop(*first));
+  EXPECT_EQ((*source.Get({}))->certificate_pem, "c2");
+}
+
+TEST_F(CredentialSourceTest, WhatIsNotFromAFileIsNotTriedTwice) {
+  ClientConfig config;
+  config.token = "t";
+  config.ca_file = dir_.Write("ca", "pem");
+  CredentialSource source(config, &clock_);
+  EXPECT_FALSE(source.Drop(**source.Get({})));
+}
+
 TEST_F(CredentialSourceTest, ThePluginRunsOnceUntilItsCredentialExpires) {
   ClientConfig config;
   config.ca_file = dir_.Write("ca", "pem");

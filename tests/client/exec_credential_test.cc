@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -141,6 +142,19 @@ TEST(RunProgram, KillsTheWholeGroupWhenTheTimeIsOver) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_NE(::kill(child, 0), 0);
+}
+
+// A process that ignores SIGCHLD has nobody to wait for: the kernel reaps its children.
+TEST(RunProgram, SeesTheEndOfAChildThatSomebodyElseReaped) {
+  const TempDir dir;
+  ProgramSpec spec;
+  spec.argv = {dir.WriteScript("quick", "echo done\n")};
+  spec.timeout = std::chrono::seconds(5);
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const auto got = RunProgram(spec, {});
+  std::signal(SIGCHLD, before);
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(*got, "done\n");
 }
 
 TEST(RunProgram, BoundsTheOutput) {

@@ -380,7 +380,7 @@ TEST(InClusterConfig, ReadsTheServiceAccount) {
   const TempDir dir;
   dir.Write("token", "t");
   dir.Write("ca.crt", "ca");
-  dir.Write("namespace", "apps");
+  dir.Write("namespace", "apps\n");
   const ScopedEnv env(
       {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}});
   const auto config = InClusterConfigFrom(dir.path());

@@ -109,6 +109,43 @@ TEST_F(ProtobufTest, ALineThatBreaksIsNoReasonToGiveItUp) {
   EXPECT_EQ(target.calls.back(), "End 9");
 }
 
+// Its JSON is no smaller.
+TEST_F(ProtobufTest, AnItemThatIsTooLargeIsNoReasonToGiveItUp) {
+  options.max_event_bytes = 1000;
+  const std::string large = ProtobufField(99, std::string(2000, 'x'));
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA}, large)));
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA, kB})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Accepts(server), ElementsAre(kAny, kAny));
+  EXPECT_EQ(target.calls.back(), "End 9");
+}
+
+TEST_F(ProtobufTest, AnEventThatIsTooLargeIsNoReasonToGiveItUp) {
+  StoredAt("10");
+  options.max_event_bytes = 1000;
+  const std::string large = ProtobufField(99, std::string(2000, 'x'));
+  server.Push(Answer::ProtobufWatch({EventFrame("ADDED", {.name = "a", .version = "11"}, large)})
+                  .WithHeader("content-type", "application/vnd.kubernetes.protobuf;stream=watch"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+  EXPECT_THAT(server.FullRequests().back().accept, HasSubstr("protobuf"));
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
+}
+
+TEST_F(ProtobufTest, AnErrorOfTheTargetIsNoReasonToGiveItUp) {
+  target.fail_at = "Item x/a@5";
+  target.fail_with = ErrorCode::kUnsupported;
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA})));
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Accepts(server), ElementsAre(kAny, kAny));
+  EXPECT_EQ(target.Count("Start"), 2U);
+  EXPECT_EQ(target.calls.back(), "End 9");
+}
+
 TEST_F(ProtobufTest, OnlyWhereItIsWanted) {
   options.protobuf = false;
   server.Push(Answer::Json(PodListJson("9", {})));

@@ -16,7 +16,7 @@ Result<void> RecordingTarget::Note(std::string call) {
   if (!fail_at.empty() && call == fail_at) {
     fail_at.clear();
     calls.push_back("failed " + call);
-    return MakeError(ErrorCode::kNoSpace, "the disk is full");
+    return MakeError(fail_with, "the disk is full");
   }
   calls.push_back(std::move(call));
   return {};

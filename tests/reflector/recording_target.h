@@ -26,6 +26,7 @@ class RecordingTarget final : public Target {
   std::vector<ObjectPtr> items;    // of lists and events, in the order they came
   // Fails the call with this text, once.
   std::string fail_at;
+  ErrorCode fail_with = ErrorCode::kNoSpace;
   // Runs before each call, with its text.
   std::function<void(const std::string&)> on_call;
 
