@@ -5,6 +5,7 @@
 
 #include "base/thread_name.h"
 #include "client/easy_handle.h"
+#include "client/no_sigpipe.h"
 
 namespace larder {
 namespace {
@@ -17,6 +18,7 @@ constexpr int kPollMs = 60'000;  // libcurl's own timers and wake-ups end a poll
 struct CurlLoop::Multi {
   CURLM* handle = nullptr;
   ~Multi() {
+    const NoSigpipe no_sigpipe;  // connections are told that they end
     if (handle != nullptr) curl_multi_cleanup(handle);
   }
 };
@@ -69,6 +71,7 @@ void CurlLoop::Post(Command command, std::shared_ptr<Transfer> transfer) {
 
 void CurlLoop::Run() {
   NameThread("larder-net");
+  const NoSigpipe no_sigpipe;
   for (;;) {
     Queue commands;
     bool shut_down = false;

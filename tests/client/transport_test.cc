@@ -7,9 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
+#include "client/no_sigpipe.h"
 #include "schema/resource.h"
 #include "tests/client/test_server.h"
 #include "tests/client/test_util.h"
@@ -21,6 +25,7 @@ using ::larder::testing::LogCapture;
 using ::larder::testing::TempDir;
 using ::larder::testing::TestServer;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
@@ -49,6 +54,22 @@ struct Seen {
   std::string method, target, body;
   std::multimap<std::string, std::string> headers;
 };
+
+// Each thread of this name: are signals of this number blocked in it?
+std::vector<bool> Blocked(const std::string& thread_name, int signal) {
+  std::vector<bool> blocked;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name, line;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name != thread_name) continue;
+    std::ifstream status(task.path() / "status");
+    while (std::getline(status, line) && !line.starts_with("SigBlk:")) {
+    }
+    const uint64_t mask = std::stoull(line.substr(line.find(':') + 1), nullptr, 16);
+    blocked.push_back((mask >> (signal - 1) & 1) != 0);
+  }
+  return blocked;
+}
 
 class TransportTest : public ::testing::Test {
  protected:
@@ -134,6 +155,25 @@ TEST_F(TransportTest, LineBreaksInHeadersAreRefused) {
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(seen().empty());
+}
+
+// OpenSSL's writes raise the signal, whose default is the end of the process.
+TEST_F(TransportTest, AConnectionThatTheServerClosedRaisesNoSignalInAProgramThatMindsIt) {
+  Serve(200, "{}");
+  const auto transport = Connect(server_.Config());
+  ASSERT_TRUE(transport->Do(Get("/x"), {}));
+  const std::vector<bool> blocked = Blocked("larder-net", SIGPIPE);
+  EXPECT_FALSE(blocked.empty());
+  EXPECT_THAT(blocked, Each(true));
+  // A thread of the user's keeps what it has.
+  {
+    const NoSigpipe no_sigpipe;
+    std::raise(SIGPIPE);
+  }
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+  EXPECT_THAT(Blocked("client_tests", SIGPIPE), Contains(false));
 }
 
 TEST_F(TransportTest, AStatusBecomesAnError) {
