@@ -173,7 +173,7 @@ class Get {
     if (arguments_.sort_by.empty()) {
       return ForEachRendered(store, part.resource, query, *printer_, [&](Rendered rendered) {
         ++printed_;
-        return printer_->Add(std::move(rendered));
+        return printer_->Add(std::move(rendered)) && !stop_.stop_requested();
       });
     }
     std::vector<ObjectPtr> objects;
@@ -341,7 +341,9 @@ void AddGet(CLI::App& app, Context& context) {
   command->add_flag("--explain", arguments->explain, "Say how it would be found, and do not look");
   command->add_flag("-w,--watch", arguments->watch, "Go on with what the store's owner commits");
   command->callback([arguments, &context] {
-    context.exit_code = ExitCode(Get(*arguments, context.stop).Run(), arguments->store);
+    // Only a watch ends well with Ctrl-C.
+    const std::stop_token stop = arguments->watch ? context.stop : std::stop_token();
+    context.exit_code = ExitCode(Get(*arguments, stop).Run(), arguments->store);
   });
 }
 
