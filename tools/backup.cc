@@ -17,6 +17,7 @@
 #include "tools/command.h"
 #include "tools/live_snapshot.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/store_access.h"
 #include "tools/table_writer.h"
 
@@ -46,7 +47,7 @@ class Source {
   Source& operator=(const Source&) = delete;
 
   static Result<std::unique_ptr<Source>> Take(const StoreArguments& store,
-                                              const std::stop_token& stop) {
+                                              const StopOnSignal& stop) {
     LARDER_RETURN_IF_ERROR(ListSnapshots(store.path));  // is it a store?
     LARDER_ASSIGN_OR_RETURN(FileLock lock, Lock(store.path));
     std::unique_ptr<Source> source(new Source(store, std::move(lock)));
@@ -62,6 +63,12 @@ class Source {
     return CreateBackup(*snapshot, backups);
   }
 
+  // Also what is left of one whose removal was cut off, which is no snapshot any more.
+  void Remove() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(Path(), ignored);
+  }
+
  private:
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
@@ -71,12 +78,6 @@ class Source {
   Source(const StoreArguments& store, FileLock lock) : store_(store), lock_(std::move(lock)) {}
 
   std::string Path() const { return fmt::format("{}/snapshots/{}", store_.path, kName); }
-  // Also what is left of one whose removal was cut off, which is no snapshot any more.
-  void Remove() const {
-    std::error_code ignored;
-    std::filesystem::remove_all(Path(), ignored);
-  }
-
   static Result<FileLock> Lock(const std::string& store) {
     const std::string folder = store + "/snapshots", path = folder + "/backup.lock";
     (void)::mkdir(folder.c_str(), 0700);
@@ -92,23 +93,34 @@ class Source {
   const FileLock lock_;
 };
 
-Result<BackupInfo> BackUp(const BackupArguments& arguments, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const auto source, Source::Take(arguments.store, stop));
+Result<BackupInfo> BackUp(const BackupArguments& arguments, const StopOnSignal& signals) {
+  LARDER_ASSIGN_OR_RETURN(const auto source, Source::Take(arguments.store, signals));
+  const std::stop_callback at_once(std::stop_token(signals), [&] {
+    source->Remove();
+    EndInterrupted();
+  });
+  const Waiting waiting("copying to " + arguments.backups);
   auto info = source->CopyTo(arguments.backups);
   if (info) return info;
   return tl::unexpected(ExplainStoreError(info.error(), arguments.store, "a backup"));
 }
 
-Result<int> Create(const BackupArguments& arguments, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const BackupInfo info, BackUp(arguments, stop));
-  LARDER_RETURN_IF_ERROR(VerifyBackup(arguments.backups, info.id));
+Result<void> Compare(const BackupArguments& arguments, uint32_t id) {
+  const Waiting waiting(fmt::format("reading backup {}", id));
+  return VerifyBackup(arguments.backups, id);
+}
+
+Result<int> Create(const BackupArguments& arguments, const StopOnSignal& signals) {
+  LARDER_ASSIGN_OR_RETURN(const BackupInfo info, BackUp(arguments, signals));
+  const std::stop_callback at_once(std::stop_token(signals), EndInterrupted);
+  LARDER_RETURN_IF_ERROR(Compare(arguments, info.id));
   if (arguments.keep != 0) LARDER_RETURN_IF_ERROR(PurgeBackups(arguments.backups, arguments.keep));
   Stdout().Print("{}: backup {}, {}, verified\n", arguments.backups, info.id,
                  HumanBytes(info.bytes));
   return kOk;
 }
 
-Result<int> List(const BackupArguments& arguments, const std::stop_token&) {
+Result<int> List(const BackupArguments& arguments, const StopOnSignal&) {
   LARDER_ASSIGN_OR_RETURN(const auto backups, ListBackups(arguments.backups));
   if (arguments.json) {
     Json list = Json::array();
@@ -143,14 +155,14 @@ Result<BackupInfo> Pick(const BackupArguments& arguments) {
                    known.empty() ? "none" : known);
 }
 
-Result<int> Check(const BackupArguments& arguments, const std::stop_token&) {
+Result<int> Check(const BackupArguments& arguments, const StopOnSignal&) {
   LARDER_ASSIGN_OR_RETURN(const BackupInfo info, Pick(arguments));
-  LARDER_RETURN_IF_ERROR(VerifyBackup(arguments.backups, info.id));
+  LARDER_RETURN_IF_ERROR(Compare(arguments, info.id));
   Stdout().Print("backup {} is sound: {}\n", info.id, HumanBytes(info.bytes));
   return kOk;
 }
 
-Result<int> Restore(const BackupArguments& arguments, const std::stop_token&) {
+Result<int> Restore(const BackupArguments& arguments, const StopOnSignal&) {
   LARDER_ASSIGN_OR_RETURN(const BackupInfo info, Pick(arguments));
   std::error_code ignored;
   if (!arguments.force && std::filesystem::exists(arguments.store.path + "/CURRENT", ignored)) {
@@ -158,7 +170,9 @@ Result<int> Restore(const BackupArguments& arguments, const std::stop_token&) {
                      "there is a store at {}; --force puts backup {} in its place",
                      arguments.store.path, info.id);
   }
+  Waiting waiting(fmt::format("restoring backup {}", info.id));
   const auto restored = RestoreBackup(arguments.store.Options(), arguments.backups, info.id);
+  waiting.Finish();
   if (!restored) {
     return tl::unexpected(
         ExplainStoreError(restored.error(), arguments.store, "restoring a backup"));
@@ -167,7 +181,7 @@ Result<int> Restore(const BackupArguments& arguments, const std::stop_token&) {
   return kOk;
 }
 
-Result<int> Prune(const BackupArguments& arguments, const std::stop_token&) {
+Result<int> Prune(const BackupArguments& arguments, const StopOnSignal&) {
   LARDER_RETURN_IF_ERROR(PurgeBackups(arguments.backups, arguments.keep));
   return kOk;
 }
@@ -178,7 +192,7 @@ void AddBackup(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<BackupArguments>();
   CLI::App* command = app.add_subcommand("backup", "Copy a store to another disk, and back");
   command->require_subcommand(1);
-  using Run = Result<int> (*)(const BackupArguments&, const std::stop_token&);
+  using Run = Result<int> (*)(const BackupArguments&, const StopOnSignal&);
   const auto add = [&](const char* name, const char* help, Run run) {
     CLI::App* verb = command->add_subcommand(name, help);
     verb->add_option("backups", arguments->backups, "The directory that the backups are in")

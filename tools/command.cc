@@ -83,32 +83,37 @@ class SignalWaiter {
  public:
   explicit SignalWaiter(const sigset_t& signals) : signals_(signals), thread_([this] { Wait(); }) {}
   ~SignalWaiter() {
+    over_ = true;
     pthread_kill(thread_.native_handle(), kEnd);
     thread_.join();
   }
-  std::stop_token token() const { return stop_.get_token(); }
+  StopOnSignal stop() { return {stop_.get_token(), &taken_}; }
 
-  // Ours alone: tells the thread that the program is over.
+  // Wakes the thread when the program is over; from anybody else it means nothing.
   static constexpr int kEnd = SIGUSR1;
 
  private:
   void Wait() {
     for (;;) {
       int received = 0;
-      if (sigwait(&signals_, &received) != 0 || received == kEnd) return;
-      if (stop_.stop_requested()) ::_exit(128 + received);
+      if (sigwait(&signals_, &received) != 0 || over_) return;
+      if (received == kEnd) continue;
+      if (!taken_ || stop_.stop_requested()) EndInterrupted();
       stop_.request_stop();
     }
   }
 
   const sigset_t signals_;
   std::stop_source stop_;
+  std::atomic<bool> taken_{false}, over_{false};
   std::thread thread_;
 };
 
 }  // namespace
 
-std::stop_token HandleSignals() {
+void EndInterrupted() { ::_exit(kInterrupted); }
+
+StopOnSignal HandleSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SignalWaiter::kEnd}) sigaddset(&signals, signal);
@@ -116,7 +121,7 @@ std::stop_token HandleSignals() {
   // A pipe that is closed early shows in the write (tools/output.h).
   ::signal(SIGPIPE, SIG_IGN);
   static SignalWaiter waiter(signals);
-  return waiter.token();
+  return waiter.stop();
 }
 
 }  // namespace larder::tools

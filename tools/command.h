@@ -2,10 +2,11 @@
 //
 // Exit codes: 0 success; 1 the command ran and the answer is bad (lost work, damage, not found); 2
 // wrong usage or bad input, a kubeconfig included; 3 the store or the server cannot be used; 130
-// ended by Ctrl-C.
+// ended by Ctrl-C or SIGTERM.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -20,11 +21,32 @@ inline constexpr int kUsage = 2;
 inline constexpr int kUnusable = 3;
 inline constexpr int kInterrupted = 130;
 
+// Ctrl-C and SIGTERM. As long as nobody took the token, they end the process at once with
+// kInterrupted: stores are safe to kill, and most commands have nothing to tidy up. Who takes it
+// (it converts by itself) ends soon after a stop was requested.
+class StopOnSignal {
+ public:
+  StopOnSignal() = default;
+  StopOnSignal(std::stop_token token, std::atomic<bool>* taken)
+      : token_(std::move(token)), taken_(taken) {}
+  operator std::stop_token() const {
+    if (taken_) *taken_ = true;
+    return token_;
+  }
+
+ private:
+  std::stop_token token_;
+  std::atomic<bool>* taken_ = nullptr;
+};
+
+// For who took the token and comes to work that cannot be stopped:
+//   const std::stop_callback at_once(stop, EndInterrupted);
+[[noreturn]] void EndInterrupted();
+
 // Set by a sub-command's callback, returned by main.
 struct Context {
   int exit_code = kOk;
-  // Ctrl-C, SIGTERM.
-  std::stop_token stop;
+  StopOnSignal stop{};
 };
 
 // Prints "larder: message" on stderr and gives the exit code that fits.
@@ -38,9 +60,9 @@ std::string CheckCount(const std::string& text);
 // For an option that is HOST:PORT or :PORT; empty: it is.
 std::string CheckListen(const std::string& text);
 
-// Makes SIGINT and SIGTERM request a stop; a second one ends the process at once. SIGPIPE is
-// ignored. Call once, before any thread.
-std::stop_token HandleSignals();
+// Makes SIGINT and SIGTERM what StopOnSignal says; a second one ends the process in any case.
+// SIGPIPE and SIGUSR1 are ignored. Call once, before any thread.
+StopOnSignal HandleSignals();
 
 // Each adds one sub-command.
 void AddCollections(CLI::App& app, Context& context);

@@ -16,7 +16,7 @@ struct CompactArguments {
   bool json = false;
 };
 
-Result<int> Run(const CompactArguments& arguments, const std::stop_token& stop) {
+Result<int> Run(const CompactArguments& arguments, const StopOnSignal& stop) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenOwner(arguments.store, "compacting"));
   Progress progress("compacting", 1000, arguments.json);
   CompactOptions options;

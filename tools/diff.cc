@@ -161,8 +161,8 @@ Result<void> CompareStores(Side first, Side second, const std::string& resource,
 }
 
 // The cluster is read page by page; only what differs is kept.
-Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info, ApiClient& client,
-                                 const std::stop_token& stop) {
+Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info,
+                                 ApiClient& client) {
   ResourceDiff out;
   std::map<std::string, ObjectHead> known;
   LARDER_RETURN_IF_ERROR(
@@ -176,7 +176,7 @@ Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info,
   list.field_selector = info.spec.field_selector;
   list.limit = 500;
   do {
-    LARDER_ASSIGN_OR_RETURN(const ListPage page, client.List(info.spec.resource, list, stop));
+    LARDER_ASSIGN_OR_RETURN(const ListPage page, client.List(info.spec.resource, list));
     for (const ObjectPtr& object : page.items) {
       const auto head = known.find(object->key().ToString());
       if (head == known.end()) {
@@ -280,7 +280,7 @@ Result<std::vector<StoredResource>> ResourcesOf(Store& store, const std::string&
   return catalog.Resolve(names);
 }
 
-Result<int> RunLive(const DiffArguments& arguments, const std::stop_token& stop) {
+Result<int> RunLive(const DiffArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.first));
   LARDER_ASSIGN_OR_RETURN(const auto resources, ResourcesOf(*store, arguments.resources));
   LARDER_ASSIGN_OR_RETURN(const auto transport, Connect(arguments.server));
@@ -288,7 +288,7 @@ Result<int> RunLive(const DiffArguments& arguments, const std::stop_token& stop)
   std::vector<ResourceDiff> diffs;
   for (const StoredResource& resource : resources) {
     for (const CollectionInfo& info : resource.collections) {
-      LARDER_ASSIGN_OR_RETURN(ResourceDiff diff, CompareLive(*store, info, client, stop));
+      LARDER_ASSIGN_OR_RETURN(ResourceDiff diff, CompareLive(*store, info, client));
       diff.resource = resource.resource.ToString();
       diff.part = resource.collections.size() == 1 ? diff.resource : info.spec.ToString();
       diffs.push_back(std::move(diff));
@@ -297,8 +297,8 @@ Result<int> RunLive(const DiffArguments& arguments, const std::stop_token& stop)
   return Print(diffs, arguments);
 }
 
-Result<int> Run(const DiffArguments& arguments, const std::stop_token& stop) {
-  if (arguments.live) return RunLive(arguments, stop);
+Result<int> Run(const DiffArguments& arguments) {
+  if (arguments.live) return RunLive(arguments);
   if (arguments.second.path.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "with what? Name a second store or snapshot, or give --live");
@@ -340,7 +340,7 @@ void AddDiff(CLI::App& app, Context& context) {
   command->add_flag("--json", arguments->json, "For scripts");
   command->callback([arguments, &context] {
     arguments->second.key_file = arguments->first.key_file;
-    context.exit_code = ExitCode(Run(*arguments, context.stop));
+    context.exit_code = ExitCode(Run(*arguments));
   });
 }
 

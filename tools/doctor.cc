@@ -49,8 +49,7 @@ Result<std::string> Fetch(const std::string& url) {
   return answer->body;
 }
 
-Result<std::vector<MetricsMoment>> Watch(const DoctorArguments& arguments,
-                                         const std::stop_token& stop) {
+Result<std::vector<MetricsMoment>> Watch(const DoctorArguments& arguments) {
   std::vector<MetricsMoment> moments;
   const auto begin = std::chrono::steady_clock::now();
   Progress progress("watching " + arguments.metrics,
@@ -62,9 +61,7 @@ Result<std::vector<MetricsMoment>> Watch(const DoctorArguments& arguments,
     moments.push_back({seconds, Metrics::Parse(text)});
     progress.Update(static_cast<uint64_t>(seconds * 1000));
     if (seconds >= arguments.seconds) return moments;
-    if (!RealClock()->SleepFor(kBetween, stop)) {
-      return MakeError(ErrorCode::kCancelled, "stopped");
-    }
+    (void)RealClock()->SleepFor(kBetween, {});
   }
 }
 
@@ -83,7 +80,7 @@ Result<void> ReadStore(const StoreArguments& arguments, DoctorInput& input) {
   return {};
 }
 
-Result<int> Run(const DoctorArguments& arguments, const std::stop_token& stop) {
+Result<int> Run(const DoctorArguments& arguments) {
   DoctorInput input;
   if (arguments.metrics.empty() && arguments.store.path.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -98,7 +95,7 @@ Result<int> Run(const DoctorArguments& arguments, const std::stop_token& stop) {
     input.subject += " store " + arguments.store.path;
   }
   if (!arguments.metrics.empty()) {
-    LARDER_ASSIGN_OR_RETURN(input.moments, Watch(arguments, stop));
+    LARDER_ASSIGN_OR_RETURN(input.moments, Watch(arguments));
     input.subject += arguments.store.path.empty() ? "" : ",";
     input.subject += " process at " + arguments.metrics;
   }
@@ -136,8 +133,7 @@ void AddDoctor(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("-f,--file", arguments->file, "Write to this file instead of stdout")
       ->type_name("FILE");
-  command->callback(
-      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
+  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
 }
 
 }  // namespace larder::tools

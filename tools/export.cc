@@ -44,13 +44,14 @@ void SayWhatIsDecrypted(const Store& store, const std::vector<CollectionInfo>& c
   }
 }
 
-Result<int> Run(const ExportArguments& arguments, const std::stop_token& stop) {
+Result<int> Run(const ExportArguments& arguments, const StopOnSignal& signals) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   LARDER_ASSIGN_OR_RETURN(const auto collections, Chosen(*store, arguments.resources));
   const bool compress =
       arguments.compress ||
       (arguments.file.size() > 4 && arguments.file.substr(arguments.file.size() - 4) == ".zst");
   if (!arguments.store.key_file.empty()) SayWhatIsDecrypted(*store, collections);
+  const std::stop_token stop = signals;  // a part of a file is removed
   LARDER_ASSIGN_OR_RETURN(const auto writer, ExportWriter::Open(arguments.file, compress));
   Progress progress("exporting", 0);
   uint64_t total = 0;

@@ -10,9 +10,9 @@
 #include "tools/catalog.h"
 #include "tools/command.h"
 #include "tools/follower.h"
-#include "tools/jsonpath.h"
 #include "tools/parallel_list.h"
 #include "tools/printer.h"
+#include "tools/sort_objects.h"
 #include "tools/store_access.h"
 
 namespace larder::tools {
@@ -54,27 +54,6 @@ Result<Query> MakeQuery(const GetArguments& arguments, const Resource& resource)
   // Sorted output needs all of them first.
   if (arguments.sort_by.empty()) query.limit = arguments.limit;
   return query;
-}
-
-// Numbers by value, texts by their bytes, what has no such field first.
-bool SortsBefore(const Json& a, const Json& b) {
-  if (a.is_null() || b.is_null()) return a.is_null() && !b.is_null();
-  if (a.is_number() && b.is_number()) return a < b;
-  return JsonText(a) < JsonText(b);
-}
-
-Result<void> SortObjects(const std::string& sort_by, std::vector<ObjectPtr>& objects) {
-  LARDER_ASSIGN_OR_RETURN(const JsonPath path, JsonPath::ParseRelaxed(sort_by));
-  std::vector<std::pair<Json, ObjectPtr>> keyed;
-  for (ObjectPtr& object : objects) {
-    const Json json = object->ToMutable();
-    const auto values = path.Find(json);
-    keyed.emplace_back(values.empty() ? Json() : *values.front(), std::move(object));
-  }
-  std::stable_sort(keyed.begin(), keyed.end(),
-                   [](const auto& a, const auto& b) { return SortsBefore(a.first, b.first); });
-  for (size_t i = 0; i < keyed.size(); ++i) objects[i] = std::move(keyed[i].second);
-  return {};
 }
 
 // One resource, or names of it.
@@ -173,7 +152,7 @@ class Get {
     if (arguments_.sort_by.empty()) {
       return ForEachRendered(store, part.resource, query, *printer_, [&](Rendered rendered) {
         ++printed_;
-        return printer_->Add(std::move(rendered));
+        return printer_->Add(std::move(rendered)) && !stop_.stop_requested();
       });
     }
     std::vector<ObjectPtr> objects;
@@ -181,9 +160,16 @@ class Get {
       objects.push_back(object);
       return true;
     }));
-    LARDER_RETURN_IF_ERROR(SortObjects(arguments_.sort_by, objects));
+    LARDER_ASSIGN_OR_RETURN(const bool found, SortObjects(arguments_.sort_by, objects));
+    to_sort_ += objects.size();
+    sortable_ = sortable_ || found;
+    // Of several resources some may have no such field.
+    if (!sortable_ && to_sort_ > 0 && &part == &parts_.back()) {
+      return MakeError(ErrorCode::kInvalidArgument, "--sort-by: nothing has a field {}",
+                       arguments_.sort_by);
+    }
+    if (arguments_.limit != 0) objects.resize(std::min(objects.size(), arguments_.limit));
     for (const ObjectPtr& object : objects) {
-      if (arguments_.limit != 0 && printed_ == arguments_.limit) break;
       ++printed_;
       if (!printer_->Add(object)) break;
     }
@@ -313,6 +299,8 @@ class Get {
   std::vector<Part> parts_;
   std::unique_ptr<Printer> printer_;
   size_t printed_ = 0;
+  size_t to_sort_ = 0;
+  bool sortable_ = false;  // an object had the field of --sort-by
   std::vector<std::string> missing_;
 };
 
@@ -349,7 +337,9 @@ void AddGet(CLI::App& app, Context& context) {
   command->add_flag("--explain", arguments->explain, "Say how it would be found, and do not look");
   command->add_flag("-w,--watch", arguments->watch, "Go on with what the store's owner commits");
   command->callback([arguments, &context] {
-    context.exit_code = ExitCode(Get(*arguments, context.stop).Run(), arguments->store);
+    // Only a watch ends well with Ctrl-C.
+    const std::stop_token stop = arguments->watch ? context.stop : std::stop_token();
+    context.exit_code = ExitCode(Get(*arguments, stop).Run(), arguments->store);
   });
 }
 

@@ -28,13 +28,11 @@ constexpr size_t kImportBatch = 500;
 
 class Import {
  public:
-  Import(Store* store, ExportReader* reader, std::stop_token stop)
-      : store_(store), reader_(reader), stop_(std::move(stop)) {}
+  Import(Store* store, ExportReader* reader) : store_(store), reader_(reader) {}
 
   // `line` is the first one.
   Result<void> Run(std::optional<std::string> line) {
     while (line) {
-      if (stop_.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
       ++line_number_;
       LARDER_RETURN_IF_ERROR(Take(*line));
       LARDER_ASSIGN_OR_RETURN(line, reader_->Line());
@@ -144,7 +142,6 @@ class Import {
 
   Store* const store_;
   ExportReader* const reader_;
-  const std::stop_token stop_;
   Progress progress_{"importing", 0};
   CollectionInfo info_;
   std::unique_ptr<Indexer> indexer_;
@@ -154,7 +151,7 @@ class Import {
   size_t in_batch_ = 0, collections_ = 0;
 };
 
-Result<int> Run(const ImportArguments& arguments, const std::stop_token& stop) {
+Result<int> Run(const ImportArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto reader, ExportReader::Open(arguments.file));
   // Before the store is made: what is no export leaves none behind.
   LARDER_ASSIGN_OR_RETURN(const auto first, reader->Line());
@@ -168,7 +165,7 @@ Result<int> Run(const ImportArguments& arguments, const std::stop_token& stop) {
   options.create_if_missing = true;
   auto store = Store::Open(options);
   if (!store) return tl::unexpected(ExplainStoreError(store.error(), arguments.store, "importing"));
-  Import import(store->get(), reader.get(), stop);
+  Import import(store->get(), reader.get());
   LARDER_RETURN_IF_ERROR(import.Run(first));
   std::fprintf(stderr, "imported %s of %s\n", Plural(import.objects(), "object").c_str(),
                Plural(import.collections(), "collection").c_str());
@@ -185,8 +182,7 @@ void AddImport(CLI::App& app, Context& context) {
   command->add_option("-f,--file", arguments->file, "Where from")
       ->type_name("FILE")
       ->capture_default_str();
-  command->callback(
-      [arguments, &context] { context.exit_code = ExitCode(Run(*arguments, context.stop)); });
+  command->callback([arguments, &context] { context.exit_code = ExitCode(Run(*arguments)); });
 }
 
 }  // namespace larder::tools

@@ -5,7 +5,7 @@
 namespace larder::tools {
 
 Result<SnapshotInfo> SnapshotLiveOrNot(const StoreArguments& arguments, const std::string& name,
-                                       const std::stop_token& stop) {
+                                       const StopOnSignal& stop) {
   // An owner looks for requests every second; writing out its memory may take longer.
   constexpr std::chrono::seconds kPatience{30};
   const auto store = Store::Open(arguments.Options());

@@ -9,10 +9,13 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 namespace larder::tools {
 
 class Progress {
+  using SteadyClock = std::chrono::steady_clock;
+
  public:
   // `total` 0: not known; then the count is shown. `quiet`: nothing at all.
   Progress(std::string what, uint64_t total, bool quiet = false);
@@ -23,17 +26,31 @@ class Progress {
   void Update(uint64_t done) { Show(done, what_); }
   // The same with another text in front.
   void Show(uint64_t done, const std::string& what);
+  // Any text.
+  void Say(std::string text);
   void Finish();
 
  private:
-  using SteadyClock = std::chrono::steady_clock;
-
+  bool IsDue() const { return !quiet_ && SteadyClock::now() >= next_; }
   const std::string what_;
   const uint64_t total_;
   const bool quiet_;
   const int width_;  // of the terminal; 0: none
   bool shown_ = false;
   SteadyClock::time_point next_;
+};
+
+// For work that cannot say how far it is: how long it has taken so far.
+//
+//   const Waiting waiting("copying");
+//   Copy();
+class Waiting {
+ public:
+  explicit Waiting(std::string what, bool quiet = false);
+  void Finish() { shown_ = {}; }
+
+ private:
+  std::jthread shown_;
 };
 
 }  // namespace larder::tools

@@ -21,7 +21,7 @@ struct QueueArguments {
   bool dead = false;
   bool json = false;
   size_t limit = 0;
-  std::stop_token stop;
+  StopOnSignal stop;
 };
 
 Result<void> CheckQueue(const Store& store, const std::string& name) {

@@ -19,7 +19,7 @@ struct SimulateArguments {
   std::string kubeconfig;
 };
 
-int Simulate(const SimulateArguments& arguments, const std::stop_token& stop) {
+int Simulate(const SimulateArguments& arguments, const StopOnSignal& signals) {
   auto simulator = apiserver::Simulator::Start(arguments.server);
   if (!simulator) return Fail(simulator.error());
   if (auto loaded = (*simulator)->Load(arguments.objects); !loaded) return Fail(loaded.error());
@@ -32,6 +32,7 @@ int Simulate(const SimulateArguments& arguments, const std::stop_token& stop) {
     churn.rate = arguments.rate;
     (*simulator)->StartChurn(churn);
   }
+  const std::stop_token stop = signals;
   std::printf("%s\n", (*simulator)->Url().c_str());
   std::fflush(stdout);
   // For a person; a script reads the URL.

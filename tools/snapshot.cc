@@ -19,14 +19,14 @@ struct SnapshotArguments {
   bool json = false;
 };
 
-Result<int> Create(const SnapshotArguments& arguments, const std::stop_token& stop) {
+Result<int> Create(const SnapshotArguments& arguments, const StopOnSignal& stop) {
   LARDER_ASSIGN_OR_RETURN(const SnapshotInfo info,
                           SnapshotLiveOrNot(arguments.store, arguments.name, stop));
   Stdout().Print("{}/snapshots/{}: {}\n", arguments.store.path, info.name, HumanBytes(info.bytes));
   return kOk;
 }
 
-Result<int> List(const SnapshotArguments& arguments, const std::stop_token&) {
+Result<int> List(const SnapshotArguments& arguments, const StopOnSignal&) {
   LARDER_ASSIGN_OR_RETURN(const auto snapshots, ListSnapshots(arguments.store.path));
   if (arguments.json) {
     Json list = Json::array();
@@ -46,12 +46,12 @@ Result<int> List(const SnapshotArguments& arguments, const std::stop_token&) {
   return kOk;
 }
 
-Result<int> Remove(const SnapshotArguments& arguments, const std::stop_token&) {
+Result<int> Remove(const SnapshotArguments& arguments, const StopOnSignal&) {
   LARDER_RETURN_IF_ERROR(RemoveSnapshot(arguments.store.path, arguments.name));
   return kOk;
 }
 
-Result<int> Restore(const SnapshotArguments& arguments, const std::stop_token&) {
+Result<int> Restore(const SnapshotArguments& arguments, const StopOnSignal&) {
   const auto restored = RestoreSnapshot(arguments.store.Options(), arguments.name);
   if (!restored) {
     return tl::unexpected(
@@ -69,7 +69,7 @@ void AddSnapshot(CLI::App& app, Context& context) {
       app.add_subcommand("snapshot", "Keep moments of a store, and go back to them");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* help,
-                       Result<int> (*run)(const SnapshotArguments&, const std::stop_token&),
+                       Result<int> (*run)(const SnapshotArguments&, const StopOnSignal&),
                        bool named) {
     CLI::App* verb = command->add_subcommand(name, help);
     if (named) {

@@ -144,10 +144,14 @@ void PrintJson(const Checked& checked) {
   Stdout().Write(out.dump(2) + "\n");
 }
 
-Result<void> RepairStore(const VerifyArguments& arguments) {
+Result<void> RepairStore(const VerifyArguments& arguments, const std::stop_token& stop) {
+  // Doing it again finishes one that was cut off.
+  const std::stop_callback at_once(stop, EndInterrupted);
+  Waiting waiting("repairing", arguments.json);
   StoreOptions options = arguments.store.Options();
   options.create_if_missing = true;  // the new store, beside the old files
   auto report = Repair(options);
+  waiting.Finish();
   if (!report) {
     return tl::unexpected(ExplainStoreError(report.error(), arguments.store, "a repair"));
   }
@@ -194,7 +198,7 @@ Result<int> Run(const VerifyArguments& arguments, const std::stop_token& stop) {
   if (arguments.repair && !sound) {
     if (report && !arguments.json) Print(*report);
     if (broken) std::fprintf(stderr, "larder: %s\n", report.error().message.c_str());
-    LARDER_RETURN_IF_ERROR(RepairStore(arguments));
+    LARDER_RETURN_IF_ERROR(RepairStore(arguments, stop));
     Stdout().Flush();
     return kOk;
   }

@@ -33,6 +33,8 @@ Background::~Background() {
   ::close(out_);
 }
 
+void Background::Signal(int signal) const { ::kill(pid_, signal); }
+
 int Background::Stop(int signal) {
   if (pid_ < 0) return -1;
   ::kill(pid_, signal);

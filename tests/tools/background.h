@@ -19,6 +19,7 @@ class Background {
 
   // "http://127.0.0.1:1234".
   const std::string& line() const { return line_; }
+  void Signal(int signal) const;
   // Ends it; its exit code.
   int Stop(int signal);
 

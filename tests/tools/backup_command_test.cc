@@ -59,6 +59,13 @@ TEST_F(BackupCommandTest, WhatAKilledOneLeftIsRemovedByTheNext) {
   EXPECT_EQ(Snapshots(), none_);
 }
 
+TEST_F(BackupCommandTest, OneThatIsInterruptedEndsAtOnceAndLeavesNoSnapshot) {
+  const Outcome ended =
+      Create({.signal = SIGTERM, .stop_when = [&](const std::string&) { return IsCopying(); }});
+  EXPECT_EQ(ended.exit_code, 130) << ended.err;
+  EXPECT_EQ(Snapshots(), none_);
+}
+
 TEST_F(BackupCommandTest, AControllerStartsWhileACopyIsMade) {
   bool started = false;
   const auto start = [&](const std::string&) {

@@ -138,6 +138,22 @@ TEST(ColumnsTest, PodsThatWaitRestartAndEnd) {
             "Evicted");
 }
 
+TEST(ColumnsTest, RestartsOnTheWayAreOverOnceAPodIsInitialised) {
+  const auto restarts = [](const std::string& initialised) {
+    return CellsOf("pods",
+                   Pod(R"("spec":{"containers":[{"name":"a"}],"initContainers":[{"name":"i"},
+        {"name":"s","restartPolicy":"Always"}]},"status":{"phase":"Running","initContainerStatuses":[
+        {"name":"i","restartCount":7,"state":)" +
+                       initialised + R"(,
+         "lastState":{"terminated":{"finishedAt":"2024-01-02T23:00:00Z"}}},
+        {"name":"s","restartCount":2,"started":true,"ready":true,"state":{"running":{}},
+         "lastState":{"terminated":{"finishedAt":"2024-01-02T22:00:00Z"}}}],"containerStatuses":[
+        {"name":"a","ready":true,"restartCount":1,"state":{"running":{}}}]})"))[3];
+  };
+  EXPECT_EQ(restarts(R"({"running":{}})"), "7 (60m ago)");
+  EXPECT_EQ(restarts(R"({"terminated":{"exitCode":0}})"), "3 (120m ago)");
+}
+
 TEST(ColumnsTest, OtherKinds) {
   const std::string head =
       R"({"metadata":{"name":"s","creationTimestamp":"2024-01-02T00:00:00Z"},)";

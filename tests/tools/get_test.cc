@@ -137,6 +137,38 @@ TEST_F(GetTest, SortsLimitsAndExplains) {
             std::string::npos);
 }
 
+TEST_F(GetTest, SortsAsKubectlDoes) {
+  {
+    const auto store = Store::Open({.path = Path()});
+    const auto put = [&](const std::string& name, const std::string& storage) {
+      PutObject(**store, "persistentvolumes",
+                R"({"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":")" + name +
+                    R"(","uid":")" + name +
+                    R"(","resourceVersion":"9"},"spec":{"capacity":{"storage":")" + storage +
+                    R"("}}})");
+    };
+    put("disk-10", "2Gi");
+    put("disk-2", "10Gi");
+    put("disk-1", "500M");
+  }
+  const auto sorted = [&](const std::string& path) {
+    return Run({"get", "pv", "--sort-by", path, "-o", "name"}).out;
+  };
+  const std::string prefix = "persistentvolume/disk-";
+  EXPECT_EQ(sorted(".metadata.name"), prefix + "1\n" + prefix + "2\n" + prefix + "10\n");
+  EXPECT_EQ(sorted(".spec.capacity.storage"), prefix + "1\n" + prefix + "10\n" + prefix + "2\n");
+  const Outcome misspelt = Run({"get", "pv", "--sort-by", ".metadata.nam"});
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_EQ(misspelt.out, "");
+  EXPECT_NE(misspelt.err.find("nothing has a field .metadata.nam"), std::string::npos)
+      << misspelt.err;
+  // What some have is enough, and a limit is for each resource.
+  EXPECT_EQ(Run({"get", "pods,pv,nodes", "-n", "shop", "--sort-by", ".spec.nodeName", "-o", "name",
+                 "--limit", "2"})
+                .out,
+            "pod/db-0\npod/web-0\n" + prefix + "1\n" + prefix + "10\nnode/n1\n");
+}
+
 TEST_F(GetTest, WorksBesideALiveOwner) {
   const auto owner = Store::Open({.path = Path()});
   ASSERT_TRUE(owner);

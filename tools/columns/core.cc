@@ -13,19 +13,23 @@ namespace {
 // Containers that run beside the others although they are listed among the init containers.
 bool IsSidecar(const JsonView& container) { return container["restartPolicy"].Text() == "Always"; }
 
+struct Restarts {
+  int64_t count = 0;
+  std::string last;  // timestamp
+
+  void Add(const JsonView& status) {
+    count += status["restartCount"].Number();
+    last = std::max(last, status["lastState"]["terminated"]["finishedAt"].Text());
+  }
+};
+
 struct PodSummary {
   int64_t ready = 0;
   int64_t total = 0;
-  int64_t restarts = 0;
-  std::string last_restart;  // timestamp
+  Restarts restarts;
+  Restarts sidecars;  // theirs alone
   std::string reason;
 };
-
-void CountRestarts(const JsonView& status, PodSummary& pod) {
-  pod.restarts += status["restartCount"].Number();
-  const std::string finished = status["lastState"]["terminated"]["finishedAt"].Text();
-  pod.last_restart = std::max(pod.last_restart, finished);
-}
 
 std::string TerminatedReason(const JsonView& terminated) {
   std::string reason = terminated["reason"].Text();
@@ -48,7 +52,8 @@ std::string InitReason(const JsonView& root, PodSummary& pod) {
   for (size_t i = 0; i < statuses.size(); ++i) {
     const JsonView& status = statuses[i];
     const bool sidecar = IsSidecar(spec_of(status["name"].Text()));
-    CountRestarts(status, pod);
+    pod.restarts.Add(status);
+    if (sidecar) pod.sidecars.Add(status);
     const JsonView terminated = status["state"]["terminated"];
     if (terminated.Exists() && terminated["exitCode"].Number() == 0) continue;
     if (sidecar && status["started"].True()) {
@@ -75,7 +80,7 @@ void ContainerReason(const JsonView& root, PodSummary& pod) {
   auto statuses = root["status"]["containerStatuses"].Items();
   for (auto it = statuses.rbegin(); it != statuses.rend(); ++it) {
     const JsonView& status = *it;
-    CountRestarts(status, pod);
+    pod.restarts.Add(status);
     const JsonView terminated = status["state"]["terminated"];
     const std::string waiting = status["state"]["waiting"]["reason"].Text();
     if (!waiting.empty()) {
@@ -111,6 +116,8 @@ PodSummary Summarise(const RowInput& in) {
   if (initialising) {
     pod.reason = init;
   } else {
+    // What restarted on the way is over; sidecars go on.
+    pod.restarts = pod.sidecars;
     ContainerReason(root, pod);
   }
   if (in.object.deletion_timestamp() != 0) {
@@ -137,9 +144,9 @@ std::string ReadinessGates(const JsonView& root) {
 
 Cells PodCells(const RowInput& in) {
   const PodSummary pod = Summarise(in);
-  std::string restarts = std::to_string(pod.restarts);
-  if (pod.restarts != 0 && !pod.last_restart.empty()) {
-    restarts += fmt::format(" ({} ago)", AgeOf(pod.last_restart, in.now));
+  std::string restarts = std::to_string(pod.restarts.count);
+  if (pod.restarts.count != 0 && !pod.restarts.last.empty()) {
+    restarts += fmt::format(" ({} ago)", AgeOf(pod.restarts.last, in.now));
   }
   std::string ip = in.root["status"]["podIP"].Text();
   const auto ips = in.root["status"]["podIPs"].Items();

@@ -128,7 +128,7 @@ size_t MemoryLimit(const ReplayArguments& arguments) {
   return StoreOptions().memory_limit;
 }
 
-Result<int> Replay(const ReplayArguments& arguments, const std::stop_token& stop) {
+Result<int> Replay(const ReplayArguments& arguments, const StopOnSignal& stop) {
   LARDER_RETURN_IF_ERROR(tuning::AimFromString(arguments.report.aim));
   std::unique_ptr<Store> store;
   if (!arguments.store.empty()) {
