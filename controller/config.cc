@@ -9,6 +9,7 @@
 
 #include "base/duration.h"
 #include "controller/settings.h"
+#include "informer/informer_config.h"
 
 namespace larder {
 namespace {
@@ -159,6 +160,9 @@ Result<ManagerConfig> ManagerConfig::FromEnvironment(const Environment& environm
 }
 
 Result<void> ManagerConfig::Validate() const {
+  InformerConfig scope;
+  scope.ns = ns;
+  LARDER_RETURN_IF_ERROR(scope.Validate());
   if (base_delay > max_delay) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "WORKQUEUE_BASE_DELAY ({}) must not be longer than WORKQUEUE_MAX_DELAY ({})",

@@ -38,8 +38,8 @@ struct ManagerConfig {
 
   // Every key again, this often, at low priority; 0: never. Counted across restarts.
   Duration resync_period = std::chrono::hours(10);
-  // Which objects: the namespace for every resource, the selectors for those named in For() unless
-  // the source has its own.
+  // Which objects: the namespaces, with commas between them, for every resource; the selectors for
+  // those named in For() unless the source has its own.
   std::string ns{};
   std::string label_selector{};
   std::string field_selector{};

@@ -26,9 +26,31 @@ class Manager::Impl {
   // Starting, in the order of Run.
   Result<void> Serve();
   Result<void> FindCluster(const std::stop_token& stop);
+  Result<Resource> Resolve(const ResourceName& name, const std::stop_token& stop);
+  // Asks again while the server is away, or, with `whatever_it_says`, until it says no error.
+  template <typename Ask>
+  auto UntilAnswered(const Ask& ask, bool whatever_it_says, const std::stop_token& stop)
+      -> decltype(ask());
   Result<void> MakeControllers(const std::stop_token& stop);
-  Result<void> MakeController(Controller::Definition definition, const std::stop_token& stop);
-  Result<SharedInformer*> OpenInformer(const Source& source, const Resource& resource);
+  // What a controller works on, opened before anything is queued.
+  struct Opened {
+    const Source* source;
+    Resource resource;
+    std::vector<SharedInformer*> informers;  // one for each namespace
+  };
+  struct Prepared {
+    Controller* controller = nullptr;
+    Resource owner;  // For's
+    std::vector<Opened> sources;
+    // A source is kept in memory alone, so there is nothing to compare it with at the next start:
+    // that an object of it was deleted meanwhile shows only in what it belonged to.
+    bool forgetful = false;
+  };
+  Result<Prepared> MakeController(Controller::Definition definition, const std::stop_token& stop);
+  // Changes are queued from now on.
+  Result<void> Attach(const Prepared& prepared);
+  Result<std::vector<SharedInformer*>> OpenInformers(const Source& source,
+                                                     const Resource& resource);
   Result<void> OpenWatches(const std::stop_token& stop);
   Result<void> Sync(const std::stop_token& stop);
   Result<void> Lead(const std::stop_token& stop);
@@ -86,6 +108,7 @@ class Manager::Impl {
   bool working LARDER_GUARDED_BY(mutex) = false;
   size_t running LARDER_GUARDED_BY(mutex) = 0;  // runnables
   std::optional<Error> failure LARDER_GUARDED_BY(mutex);
+  std::optional<Error> not_answered LARDER_GUARDED_BY(mutex);  // why the start waits
 
   std::stop_source ending;                             // of Run itself
   std::stop_source work;                               // of runnables, resyncs and the election

@@ -9,6 +9,7 @@
 #include "base/thread_name.h"
 #include "controller/manager_impl.h"
 #include "controller/owner.h"
+#include "informer/informer_config.h"
 #include "queue/queue_config.h"
 #include "reflector/backoff.h"
 #include "reflector/reflector.h"
@@ -87,6 +88,13 @@ Result<void> Manager::Impl::Serve() {
   health->AddHealthCheck("ping", [] { return Result<void>(); });
   health->AddReadyCheck("store", [this] { return store->Health(); });
   health->AddReadyCheck("informers", [this]() -> Result<void> {
+    {
+      MutexLock lock(mutex);
+      if (not_answered) {
+        return MakeError(ErrorCode::kNotReady, "the server was not reached yet: {}",
+                         not_answered->ToString());
+      }
+    }
     const SharedInformerFactory* informers = Factory();
     if (informers == nullptr) {
       return MakeError(ErrorCode::kNotReady, "the server was not reached yet");
@@ -101,20 +109,38 @@ Result<void> Manager::Impl::Serve() {
   return health->Start({config.listen, config.tls_cert_file, config.tls_key_file});
 }
 
-Result<void> Manager::Impl::FindCluster(const std::stop_token& stop) {
+template <typename Ask>
+auto Manager::Impl::UntilAnswered(const Ask& ask, bool whatever_it_says,
+                                  const std::stop_token& stop) -> decltype(ask()) {
   constexpr milliseconds kFirst{200};
   constexpr milliseconds kLongest{10'000};
   for (milliseconds pause = kFirst;; pause = std::min(pause * 2, kLongest)) {
-    Result<std::string> uid = FetchClusterUid(*transport, stop);
-    if (uid) {
-      cluster_uid = *std::move(uid);
-      return {};
+    auto answer = ask();
+    if (answer || !(whatever_it_says || answer.error().IsRetryable())) {
+      MutexLock lock(mutex);
+      not_answered.reset();
+      return answer;
     }
     if (stop.stop_requested()) break;
-    spdlog::warn("cannot reach {}: {}; trying again", client_config.server, uid.error().ToString());
+    spdlog::warn("cannot reach {}: {}; trying again", client_config.server,
+                 answer.error().ToString());
+    {
+      MutexLock lock(mutex);
+      not_answered = answer.error();
+    }
     if (!clock->SleepFor(pause, stop)) break;
   }
   return MakeError(ErrorCode::kCancelled, "stopped before the server was reached");
+}
+
+Result<void> Manager::Impl::FindCluster(const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(
+      cluster_uid, UntilAnswered([&] { return FetchClusterUid(*transport, stop); }, true, stop));
+  return {};
+}
+
+Result<Resource> Manager::Impl::Resolve(const ResourceName& name, const std::stop_token& stop) {
+  return UntilAnswered([&] { return client->Resolve(name, stop); }, false, stop);
 }
 
 Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
@@ -125,7 +151,9 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
   context.cluster_uid = cluster_uid;
   context.registry = &registry;
   FactoryOptions defaults;
-  if (!config.ns.empty()) defaults.namespaces = {config.ns};
+  InformerConfig scope;
+  scope.ns = config.ns;
+  defaults.namespaces = scope.Namespaces();
   defaults.tweak = options.tweak;
   defaults.clock = clock;
   {
@@ -140,12 +168,21 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
     MutexLock lock(mutex);
     wanted = definitions;
   }
-  for (const Controller::Definition& definition : wanted) {
-    const Result<void> made = MakeController(definition, stop);
-    if (made) continue;
-    Error error = made.error();
+  const auto named = [](const Controller::Definition& definition, Error error) {
     error.message = "controller " + definition.name + ": " + error.message;
     return tl::unexpected(std::move(error));
+  };
+  std::vector<Prepared> prepared;
+  for (const Controller::Definition& definition : wanted) {
+    Result<Prepared> made = MakeController(definition, stop);
+    if (!made) return named(definition, std::move(made).error());
+    prepared.push_back(*std::move(made));
+  }
+  // When all informers are there: a mapping may read what another controller watches.
+  for (const Prepared& one : prepared) {
+    if (auto attached = Attach(one); !attached) {
+      return named(one.controller->definition(), std::move(attached).error());
+    }
   }
   return {};
 }
@@ -157,14 +194,14 @@ Result<void> Manager::Impl::OpenWatches(const std::stop_token& stop) {
     wanted = watches;
   }
   for (const Source& source : wanted) {
-    LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
-    LARDER_RETURN_IF_ERROR(OpenInformer(source, resource));
+    LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(source.resource, stop));
+    LARDER_RETURN_IF_ERROR(OpenInformers(source, resource));
   }
   return {};
 }
 
-Result<SharedInformer*> Manager::Impl::OpenInformer(const Source& source,
-                                                    const Resource& resource) {
+Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& source,
+                                                                  const Resource& resource) {
   InformerOptions informer;
   informer.resource = resource;
   informer.ns = source.options.ns;
@@ -178,15 +215,17 @@ Result<SharedInformer*> Manager::Impl::OpenInformer(const Source& source,
     if (informer.field_selector.empty()) informer.field_selector = config.field_selector;
   }
   if (source.role == SourceRole::kOwns) informer.indexes.push_back(OwnerIndex());
-  LARDER_ASSIGN_OR_RETURN(SharedInformer * opened, Factory()->ForResource(std::move(informer)));
-  opened->SetAnotherClusterHandler([this] {
-    Fail({ErrorCode::kInternal,
-          "the server is not the cluster that this store was filled from; a restart begins a new "
-          "collection",
-          {},
-          {}});
-  });
-  LARDER_RETURN_IF_ERROR(client->AddInformer(opened));
+  LARDER_ASSIGN_OR_RETURN(std::vector<SharedInformer*> opened, Factory()->ForNamespaces(informer));
+  for (SharedInformer* one : opened) {
+    one->SetAnotherClusterHandler([this] {
+      Fail({ErrorCode::kInternal,
+            "the server is not the cluster that this store was filled from; a restart begins a new "
+            "collection",
+            {},
+            {}});
+    });
+    LARDER_RETURN_IF_ERROR(client->AddInformer(one));
+  }
   return opened;
 }
 
@@ -219,8 +258,8 @@ EnqueueFunction Manager::Impl::BehindWhileNotLeading(EnqueueFunction function, i
   };
 }
 
-Result<void> Manager::Impl::MakeController(Controller::Definition definition,
-                                           const std::stop_token& stop) {
+Result<Manager::Impl::Prepared> Manager::Impl::MakeController(Controller::Definition definition,
+                                                              const std::stop_token& stop) {
   if (definition.options.max_concurrent_reconciles == 0) {
     definition.options.max_concurrent_reconciles = config.max_concurrent_reconciles;
   }
@@ -242,49 +281,56 @@ Result<void> Manager::Impl::MakeController(Controller::Definition definition,
     const auto error = controller->queue().Status().error;
     return error ? tl::unexpected(*error) : Result<void>();
   });
-  const auto primary =
-      std::find_if(kept.sources.begin(), kept.sources.end(),
-                   [](const Source& source) { return source.role == SourceRole::kFor; });
-  LARDER_ASSIGN_OR_RETURN(const Resource owner, client->Resolve(primary->resource, stop));
-  // What is kept in memory alone is not there at the next start to be compared with: that one of
-  // them was deleted meanwhile shows only in what it belonged to.
-  bool forgetful = false;
+  Prepared prepared;
+  prepared.controller = controller;
   for (const Source& source : kept.sources) {
-    LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
-    LARDER_ASSIGN_OR_RETURN(const Store* const keeper, store->KeeperOf(resource));
-    forgetful = forgetful || keeper != store.get();
+    Opened opened{&source, {}, {}};
+    LARDER_ASSIGN_OR_RETURN(opened.resource, Resolve(source.resource, stop));
+    LARDER_ASSIGN_OR_RETURN(opened.informers, OpenInformers(source, opened.resource));
+    if (source.role == SourceRole::kFor) prepared.owner = opened.resource;
+    LARDER_ASSIGN_OR_RETURN(const Store* const keeper, store->KeeperOf(opened.resource));
+    prepared.forgetful = prepared.forgetful || keeper != store.get();
+    prepared.sources.push_back(std::move(opened));
   }
+  return prepared;
+}
+
+Result<void> Manager::Impl::Attach(const Prepared& prepared) {
+  Controller* const controller = prepared.controller;
+  const Controller::Definition& kept = controller->definition();
+  const Resource& owner = prepared.owner;
   std::map<std::pair<const SharedInformer*, std::string>, int> alike;
-  for (const Source& source : kept.sources) {
-    LARDER_ASSIGN_OR_RETURN(const Resource resource, client->Resolve(source.resource, stop));
-    LARDER_ASSIGN_OR_RETURN(SharedInformer * informer, OpenInformer(source, resource));
+  for (const auto& [source, resource, informers] : prepared.sources) {
     std::vector<Predicate> predicates = kept.predicates;
-    predicates.insert(predicates.end(), source.options.predicates.begin(),
-                      source.options.predicates.end());
-    const MapFunction map = source.role == SourceRole::kOwns
+    predicates.insert(predicates.end(), source->options.predicates.begin(),
+                      source->options.predicates.end());
+    const MapFunction map = source->role == SourceRole::kOwns
                                 ? OwnerOf(owner.kind, owner.ApiVersion(), true, owner.namespaced)
-                                : source.map;
-    EnqueuerOptions enqueuer;
-    // A source is known by what it is, so that changing the order of calls changes nothing.
-    enqueuer.name = fmt::format("{}/{}/{}", kept.name, RoleName(source.role), resource.ToString());
-    // Of several alike the first keeps that name.
-    const int ordinal = ++alike[{informer, enqueuer.name}];
-    if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
-    enqueuer.revision = kept.options.revision;
-    enqueuer.initial_priority = kept.options.initial_priority;
-    enqueuer.always_initial = forgetful && source.role == SourceRole::kFor;
-    const int32_t priority = source.options.priority.value_or(kept.options.priority);
-    controller->WaitFor(informer);
+                                : source->map;
+    const int32_t priority = source->options.priority.value_or(kept.options.priority);
     EnqueueFunction function = internal::MakeEnqueueFunction(kept.name, map, predicates, priority);
     if (elector && kept.options.needs_leader_election) {
       function = BehindWhileNotLeading(std::move(function),
                                        std::min(priority, kept.options.initial_priority));
     }
-    LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
+    for (SharedInformer* informer : informers) {
+      EnqueuerOptions enqueuer;
+      // A source is known by what it is, so that changing the order of calls changes nothing.
+      enqueuer.name =
+          fmt::format("{}/{}/{}", kept.name, RoleName(source->role), resource.ToString());
+      // Of several alike the first keeps that name.
+      const int ordinal = ++alike[{informer, enqueuer.name}];
+      if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
+      enqueuer.revision = kept.options.revision;
+      enqueuer.initial_priority = kept.options.initial_priority;
+      enqueuer.always_initial = prepared.forgetful && source->role == SourceRole::kFor;
+      controller->WaitFor(informer);
+      LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
+    }
     const auto period = kept.options.resync_period.value_or(config.resync_period);
-    if (source.role == SourceRole::kFor && period.count() > 0) {
+    if (source->role == SourceRole::kFor && period.count() > 0) {
       const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
-      one->Add({controller, informer, predicates, period});
+      one->Add({controller, informers, predicates, period});
     }
   }
   return {};

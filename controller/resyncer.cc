@@ -76,13 +76,16 @@ Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
                           entry.controller->definition().options.initial_priority);
   WorkQueue& queue = entry.controller->queue();
   Result<void> outcome;
-  LARDER_RETURN_IF_ERROR(entry.informer->GetIndexer().ForEach({}, [&](const ObjectPtr& object) {
-    function({ChangeType::kAdded, nullptr, object, false, false},
-             [&](std::string_view key, int32_t priority) {
-               if (auto added = queue.AddWithPriority(key, priority); !added) outcome = added;
-             });
-    return outcome.has_value() && !stop.stop_requested();
-  }));
+  for (SharedInformer* informer : entry.informers) {
+    LARDER_RETURN_IF_ERROR(informer->GetIndexer().ForEach({}, [&](const ObjectPtr& object) {
+      function({ChangeType::kAdded, nullptr, object, false, false},
+               [&](std::string_view key, int32_t priority) {
+                 if (auto added = queue.AddWithPriority(key, priority); !added) outcome = added;
+               });
+      return outcome.has_value() && !stop.stop_requested();
+    }));
+    if (!outcome || stop.stop_requested()) break;
+  }
   LARDER_RETURN_IF_ERROR(outcome);
   if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
   return WriteNote(*store_, *entry.controller, clock_->WallNow());

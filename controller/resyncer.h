@@ -24,7 +24,7 @@ class Resyncer {
  public:
   struct Entry {
     Controller* controller = nullptr;
-    SharedInformer* informer = nullptr;
+    std::vector<SharedInformer*> informers{};
     std::vector<Predicate> predicates{};
     std::chrono::nanoseconds period{0};
   };

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/duration.h"
+#include "informer/informer_config.h"
 #include "schema/selector.h"
 
 namespace larder::internal {
@@ -150,6 +151,19 @@ Setting Listen() {
           ManagerConfig().listen};
 }
 
+Setting Namespaces() {
+  return {"INFORMER_NAMESPACE",
+          "one namespace, or several with commas between them; empty: all",
+          "one or more namespaces with commas between them",
+          [](ManagerConfig& config, Text text) {
+            InformerConfig informer;
+            informer.ns = text;
+            config.ns = text;
+            return informer.Validate().has_value();
+          },
+          {}};
+}
+
 Setting LogLevel() {
   return {"LARDER_LOG_LEVEL", "how much is logged", "trace, debug, info, warn, error or off",
           [](ManagerConfig& config, Text text) {
@@ -177,7 +191,7 @@ std::vector<Setting> MakeSettings() {
       SwitchSetting("ENABLE_COMPRESSION", "compress stored objects", &C::compression),
       DurationSetting("INFORMER_RESYNC_PERIOD", "every key again, this often; 0: never",
                       &C::resync_period, true),
-      TextSetting("INFORMER_NAMESPACE", "one namespace; empty: all", &C::ns),
+      Namespaces(),
       SelectorSetting<LabelSelector>(
           "INFORMER_LABEL_SELECTOR", "which objects of the controller's own resource",
           "a label selector like app=web,tier in (a,b)", &C::label_selector),
@@ -201,7 +215,8 @@ std::vector<Setting> MakeSettings() {
                   &C::leader_election_name),
       TextSetting("LEADER_ELECTION_NAMESPACE", "the Lease's namespace; empty: our own",
                   &C::leader_election_namespace),
-      TextSetting("LEADER_ELECTION_ID", "who we are in the Lease, before a random part; empty: the host",
+      TextSetting("LEADER_ELECTION_ID",
+                  "who we are in the Lease, before a random part; empty: the host",
                   &C::leader_election_id),
       DurationSetting("LEASE_DURATION", "how long others leave a silent leader alone",
                       &C::lease_duration, false),

@@ -208,6 +208,49 @@ TEST_F(ControllerTest, AnOwnedSecretThatIsDeletedWhileTheProcessIsDownIsNoticed)
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
 }
 
+TEST_F(ControllerTest, AMappingReadsWhatAnotherControllerWatchesFromTheStore) {
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  // Of the mapping.
+  std::atomic<uint64_t> lists{0};
+  const auto run = [&](uint32_t revision) {
+    return Run([&, revision](Manager& target) -> Result<void> {
+      LARDER_RETURN_IF_ERROR(ControllerBuilder(target)
+                                 .Named("first")
+                                 .For("pods")
+                                 .Watches("configmaps",
+                                          [this, &target, &lists](const Object&) {
+                                            std::vector<ObjectKey> keys;
+                                            const uint64_t before =
+                                                cluster().StatsOf("services").lists;
+                                            const auto services = target.client().List("services");
+                                            lists += cluster().StatsOf("services").lists - before;
+                                            if (!services) return keys;
+                                            for (const ObjectPtr& one : *services)
+                                              keys.push_back(one->key());
+                                            return keys;
+                                          })
+                                 .WithOptions({.revision = revision})
+                                 .Complete(Counting()));
+      return ControllerBuilder(target)
+          .Named("second")
+          .For("services")
+          .Complete([](ReconcileContext&, const ReconcileRequest&) -> Result<Outcome> {
+            return Outcome::Done();
+          });
+    });
+  };
+  auto manager = run(1);
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  runs_.Clear();
+  lists = 0;
+  // The mapping runs on what is stored while the manager is put together, before any stream.
+  manager = run(2);
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
+  EXPECT_EQ(lists, 0U);
+}
+
 TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
   const auto to = [](const std::string& name) {
     return [name](const Object&) { return std::vector<ObjectKey>{{"default", name}}; };
@@ -399,7 +442,7 @@ TEST_F(ControllerTest, AResyncThatCannotBeRememberedIsNotRepeatedAtOnce) {
   const auto pods = (*manager)->informers()->ForResource(asked);
   ASSERT_TRUE(pods) << pods.error().ToString();
   internal::Resyncer resyncer(notes->get(), RealClock());
-  resyncer.Add({(*manager)->FindController("pods"), *pods, {}, std::chrono::hours(1)});
+  resyncer.Add({(*manager)->FindController("pods"), {*pods}, {}, std::chrono::hours(1)});
   const auto before = RealClock()->WallNow();
   EXPECT_GE(resyncer.RunDue(), before + std::chrono::minutes(1));
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));

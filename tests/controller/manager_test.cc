@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 
 #include "tests/controller/fixture.h"
 #include "tests/queue/damage.h"
@@ -58,6 +59,23 @@ TEST_F(ManagerTest, StartsAndWaitsWhileTheServerIsAway) {
   cluster().ClearFaults();
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
   EXPECT_EQ(HttpGet(running->port(), "/readyz"), "ok");
+}
+
+TEST_F(ManagerTest, WhatKeepsItFromStartingIsNamedInReadyz) {
+  const apiserver::User user{.name = "me", .token = "t"};
+  apiserver::User no_namespaces = user;
+  no_namespaces.forbidden = {"namespaces"};
+  cluster().SetUsers({no_namespaces});
+  ManagerOptions options = environment_->Options();
+  options.client->token = "t";
+  auto made = Manager::Create(options);
+  ASSERT_TRUE(made) << made.error().ToString();
+  testing::RunningManager running(*std::move(made));
+  ASSERT_TRUE(Eventually([&] { return running->port() != 0; }));
+  EXPECT_TRUE(Eventually([&] {
+    return HttpGet(running->port(), "/readyz").find("not reached yet: Forbidden") !=
+           std::string::npos;
+  })) << HttpGet(running->port(), "/readyz");
 }
 
 TEST_F(ManagerTest, AResourceThatIsForbiddenIsNamedAndStopsNoOther) {
@@ -202,6 +220,60 @@ TEST_F(ManagerTest, RunsRunnablesAndEndsWhenOneFails) {
   ASSERT_FALSE(ended);
   EXPECT_THAT(ended.error().message, HasSubstr("runnable broken: no disk"));
   EXPECT_TRUE(ran);
+}
+
+TEST_F(ManagerTest, SeveralNamespacesAreWatchedAndNoOther) {
+  for (const char* ns : {"a", "b"}) {
+    ASSERT_TRUE(cluster().CreateNamespace(ns));
+    ASSERT_TRUE(cluster().Create(
+        "pods", R"({"metadata":{"name":"x","namespace":")" + std::string(ns) + R"("}})"));
+  }
+  CreatePod("x");
+  ManagerOptions options = environment_->Options();
+  options.config.ns = "a,b";
+  options.config.resync_period = milliseconds(50);
+  auto manager = RunPods(options);
+  // With those of the resyncs.
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("a/x") >= 2 && runs_.Of("b/x") >= 2; }));
+  const auto pods = (*manager)->client().List("pods");
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  EXPECT_EQ(pods->size(), 2U);
+  EXPECT_EQ(runs_.Of("default/x"), 0);
+  options.config.ns = "a, b";
+  const auto refused = Manager::Create(options);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("namespace is \" b\""));
+}
+
+TEST_F(ManagerTest, ADiscoveryThatFailsIsAskedAgain) {
+  // A server that knows which cluster it is, and is too busy to say what it has.
+  httplib::Server server;
+  std::atomic<int> asked{0};
+  server.Get(
+      "/api/v1/namespaces/kube-system", [](const httplib::Request&, httplib::Response& response) {
+        response.set_content(
+            R"({"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"u"}})",
+            "application/json");
+      });
+  server.Get("/apis.*", [&](const httplib::Request&, httplib::Response& response) {
+    ++asked;
+    response.status = 503;
+  });
+  const int port = server.bind_to_any_port("127.0.0.1");
+  std::jthread serving([&] { server.listen_after_bind(); });
+  ManagerOptions options = environment_->Options();
+  options.client = ForUrl("http://127.0.0.1:" + std::to_string(port));
+  auto made = Manager::Create(options);
+  ASSERT_TRUE(made) << made.error().ToString();
+  ASSERT_TRUE(ControllerBuilder(**made).For("widgets.example.com").Complete(Counting()));
+  {
+    testing::RunningManager running(*std::move(made));
+    EXPECT_TRUE(Eventually([&] { return asked >= 3 || running.Ended(); }));
+    EXPECT_FALSE(running.Ended());
+    EXPECT_THAT(HttpGet(running->port(), "/readyz"), HasSubstr("not reached yet: Unavailable"));
+    EXPECT_TRUE(running.Stop());
+  }
+  server.stop();
 }
 
 TEST_F(ManagerTest, WatchesServeReadsWithoutAController) {
