@@ -80,11 +80,15 @@ void WatchHub::Append(FollowedTurn turn) {
 }
 
 void WatchHub::Break(CollectionId collection, Line& line) {
-  std::erase_if(window_, [&](const Entry& entry) {
-    if (entry.collection != collection) return false;
-    window_bytes_ -= entry.change.ByteSize();
-    return true;
-  });
+  std::deque<Entry> others;
+  for (Entry& entry : window_) {
+    if (entry.collection == collection) {
+      window_bytes_ -= entry.change.ByteSize();
+    } else {
+      others.push_back(std::move(entry));
+    }
+  }
+  window_.swap(others);
   line.oldest = line.version;
   line.listed_at = ++last_;
 }
@@ -117,10 +121,11 @@ const WatchHub::Line* WatchHub::SyncedLine(CollectionId collection) const {
 }
 
 bool WatchHub::Reaches(const Collections& collections, uint64_t position) const {
-  return std::all_of(collections.begin(), collections.end(), [&](CollectionId collection) {
+  for (const CollectionId collection : collections) {
     const Line* const line = SyncedLine(collection);
-    return line && line->dropped_at <= position && line->listed_at <= position;
-  });
+    if (!line || line->dropped_at > position || line->listed_at > position) return false;
+  }
+  return true;
 }
 
 std::string WatchHub::LeastVersion(const Collections& collections) const {
@@ -139,12 +144,16 @@ std::deque<WatchHub::Entry>::const_iterator WatchHub::Behind(uint64_t position) 
 
 void WatchHub::Keep(const Collections& collections, const std::string& version, uint64_t position) {
   MutexLock lock(mutex_);
-  // From a position that left the window no watch can begin.
-  std::erase_if(kept_, [&](const Kept& kept) { return !Reaches(kept.collections, kept.position); });
-  // The earlier one serves both: what comes twice does no harm.
-  const bool known = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-    return kept.version == version && kept.collections == collections;
-  });
+  std::deque<Kept> usable;
+  bool known = false;
+  for (Kept& kept : kept_) {
+    // From a position that left the window no watch can begin.
+    if (!Reaches(kept.collections, kept.position)) continue;
+    // The earlier one serves both: what comes twice does no harm.
+    known = known || (kept.version == version && kept.collections == collections);
+    usable.push_back(std::move(kept));
+  }
+  kept_.swap(usable);
   if (known) return;
   kept_.push_back({collections, version, position});
   if (kept_.size() > options_.max_kept) kept_.pop_front();
