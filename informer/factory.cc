@@ -46,6 +46,11 @@ Result<bool> Covers(const CollectionSpec& wide, const CollectionSpec& narrow) {
                      [](const auto& one) { return one.path.text().rfind("metadata.", 0) == 0; });
 }
 
+bool IsAsDurable(const SharedInformer& informer, const InformerOptions& options) {
+  return options.durability != Durability::kSync ||
+         informer.options().durability == Durability::kSync;
+}
+
 // More than there are cores is no sooner done; and two segments of a list that are not committed
 // yet, with what the network holds of it, are some ten megabytes.
 size_t ListsAtOnce(const FactoryOptions& options, const Store& store) {
@@ -102,14 +107,12 @@ Result<void> SharedInformerFactory::CheckTransform(const CollectionSpec& spec) c
   return {};
 }
 
-Result<void> SharedInformerFactory::Join(const Entry& entry, const InformerOptions& options) {
-  SharedInformer& informer = *entry.informer;
-  if (options.durability == Durability::kSync &&
-      informer.options().durability != Durability::kSync) {
+Result<void> SharedInformerFactory::Join(SharedInformer& informer, const InformerOptions& options) {
+  if (!IsAsDurable(informer, options)) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{} is shared: asked for with durability sync, but its "
                      "commits are relaxed",
-                     entry.spec.ToString());
+                     informer.GetIndexer().collection().spec.ToString());
   }
   return informer.EnsureIndexers(options.indexes);
 }
@@ -125,7 +128,7 @@ Result<SharedInformer*> SharedInformerFactory::ForResource(InformerOptions optio
   const std::string fingerprint = spec.Fingerprint();
   for (const auto& entry : entries_) {
     if (entry->spec.Fingerprint() != fingerprint) continue;
-    LARDER_RETURN_IF_ERROR(Join(*entry, options));
+    LARDER_RETURN_IF_ERROR(Join(*entry->informer, options));
     return entry->informer.get();
   }
   LARDER_RETURN_IF_ERROR(CheckTransform(spec));
@@ -168,7 +171,7 @@ Result<SharedInformer*> SharedInformerFactory::FindWider(const InformerOptions& 
   LARDER_ASSIGN_OR_RETURN(const CollectionSpec narrow, SpecOf(context_, options));
   for (const Entry* entry : Entries()) {
     LARDER_ASSIGN_OR_RETURN(const bool covers, Covers(entry->spec, narrow));
-    if (covers) return entry->informer.get();
+    if (covers && IsAsDurable(*entry->informer, options)) return entry->informer.get();
   }
   return static_cast<SharedInformer*>(nullptr);
 }

@@ -78,9 +78,12 @@ class SharedInformerFactory {
   // Shares the informers with whoever asks for a namespace alone.
   Result<std::unique_ptr<ScopedInformer>> Scoped(const InformerOptions& options,
                                                  std::vector<std::string> namespaces = {});
-  // An informer that holds all that these options ask for, and enough of each object to tell which
-  // they are; the same projection, transform and shard. Null: there is none.
+  // An informer that holds all that these options ask for, as durably, and enough of each object to
+  // tell which they are; the same projection, transform and shard. Null: there is none.
   Result<SharedInformer*> FindWider(const InformerOptions& options) const;
+  // Makes an informer that is there already serve these options, too: its indexes.
+  // kInvalidArgument where they ask for kSync and its commits are relaxed.
+  static Result<void> Join(SharedInformer& informer, const InformerOptions& options);
 
   // Starts those that were asked for and do not run yet; returns at once. Call
   // it again after more were asked for.
@@ -109,7 +112,6 @@ class SharedInformerFactory {
 
   Result<void> ApplyDefaults(InformerOptions& options) const;
   Result<void> CheckTransform(const CollectionSpec& spec) const LARDER_REQUIRES(mutex_);
-  static Result<void> Join(const Entry& entry, const InformerOptions& options);
   std::vector<const Entry*> Entries() const;
   Error NotSynced(ErrorCode code) const;
 

@@ -104,9 +104,10 @@ class ScopedInformer {
   // Every value that an object in the scope has; reads each of them.
   Result<std::vector<std::string>> ListIndexFuncValues(const std::string& index) const;
 
-  const std::vector<Part>& parts() const { return parts_; }
-
  private:
+  friend class Tenant;  // nobody else: a part's informer shows all that there is
+
+  const std::vector<Part>& parts() const { return parts_; }
   // A namespace of a part, or all of it.
   struct Slot {
     const Part* part;

@@ -1,5 +1,7 @@
 #include "informer/tenant.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -8,10 +10,8 @@
 namespace larder {
 namespace {
 
-std::string Joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+std::string Listed(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 Result<void> Check(const TenantOptions& options) {
@@ -25,11 +25,11 @@ Result<void> Check(const TenantOptions& options) {
                      });
   if (!named) return invalid("name", options.name, "letters, digits and any of \"-._\"");
   if (options.namespaces.empty() != options.all_namespaces) {
-    return invalid("namespaces", Joined(options.namespaces),
+    return invalid("namespaces", Listed(options.namespaces),
                    "at least one namespace, or all_namespaces and none");
   }
   for (const std::string& ns : options.namespaces) {
-    if (ns.empty()) return invalid("namespaces", Joined(options.namespaces), "no empty name");
+    if (ns.empty()) return invalid("namespaces", Listed(options.namespaces), "no empty name");
   }
   if (const auto labels = LabelSelector::Parse(options.label_selector); !labels) {
     return invalid("label_selector", options.label_selector, labels.error().message);
@@ -38,6 +38,17 @@ Result<void> Check(const TenantOptions& options) {
     return invalid("field_selector", options.field_selector, fields.error().message);
   }
   return {};
+}
+
+// What of `scope` is to be looked for in this informer's objects. All of them have what their
+// stream is selected by, because the server has judged it. Where something may be cut out of what
+// is stored, it cannot be judged again: nothing would hold. Elsewhere it is, to be sure.
+Scope ScopeIn(const SharedInformer& informer, Scope scope) {
+  const CollectionSpec& spec = informer.GetIndexer().collection().spec;
+  if (spec.transform.empty() && spec.projection.empty()) return scope;
+  if (scope.labels.ToString() == spec.label_selector) scope.labels = {};
+  if (scope.fields.ToString() == spec.field_selector) scope.fields = {};
+  return scope;
 }
 
 }  // namespace
@@ -71,7 +82,7 @@ Result<std::vector<std::string>> Tenant::NamespacesFor(const InformerOptions& op
   }
   return MakeError(ErrorCode::kForbidden, "tenant \"{}\" may not see {} in {}; allowed: {}",
                    options_.name, options.resource.ToString(), options.ns,
-                   Joined(options_.namespaces));
+                   Listed(options_.namespaces));
 }
 
 Result<ScopedInformer*> Tenant::ForResource(InformerOptions options) {
@@ -85,7 +96,7 @@ Result<ScopedInformer*> Tenant::ForResource(InformerOptions options) {
   std::unique_ptr<ScopedInformer>& informer = informers_[spec.Fingerprint()];
   if (informer) {
     for (const ScopedInformer::Part& part : informer->parts()) {
-      LARDER_RETURN_IF_ERROR(part.informer->EnsureIndexers(options.indexes));
+      LARDER_RETURN_IF_ERROR(SharedInformerFactory::Join(*part.informer, options));
     }
     return informer.get();
   }
@@ -107,14 +118,14 @@ Result<std::vector<ScopedInformer::Part>> Tenant::PartsFor(
     narrow.ns = ns;
     LARDER_ASSIGN_OR_RETURN(SharedInformer * informer, factory_->FindWider(narrow));
     if (informer != nullptr) {
-      LARDER_RETURN_IF_ERROR(informer->EnsureIndexers(narrow.indexes));
+      LARDER_RETURN_IF_ERROR(SharedInformerFactory::Join(*informer, narrow));
     } else {
       LARDER_ASSIGN_OR_RETURN(informer, factory_->ForResource(std::move(narrow)));
     }
     auto part = std::find_if(parts.begin(), parts.end(),
                              [&](const auto& one) { return one.informer == informer; });
     if (part == parts.end()) {
-      parts.push_back({informer, scope});
+      parts.push_back({informer, ScopeIn(*informer, scope)});
       part = std::prev(parts.end());
     }
     if (!ns.empty()) part->scope.namespaces.insert(ns);
@@ -141,9 +152,13 @@ TenantStatus Tenant::Status() const {
     if (!informer) continue;
     for (const ScopedInformer::Part& part : informer->parts()) {
       const CollectionSpec& spec = part.informer->GetIndexer().collection().spec;
+      // A selector that the scope does not have is the stream's own.
+      const auto narrows = [](const std::string& scope, const std::string& stream) {
+        return !scope.empty() && scope != stream;
+      };
       const bool shared = (spec.ns.empty() && !part.scope.namespaces.empty()) ||
-                          spec.label_selector != part.scope.labels.ToString() ||
-                          spec.field_selector != part.scope.fields.ToString();
+                          narrows(part.scope.labels.ToString(), spec.label_selector) ||
+                          narrows(part.scope.fields.ToString(), spec.field_selector);
       status.informers.push_back({spec.ToString(), shared, part.informer->HasSynced()});
     }
   }

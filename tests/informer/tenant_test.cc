@@ -68,17 +68,15 @@ class TenantTest : public InformerTest {
     const auto synced = factory_->WaitForCacheSync(RealClock()->Now() + kTenantPatience, {});
     ASSERT_TRUE(synced) << synced.error().ToString();
   }
-  // Waits until all informers have everything the simulator did to pods.
-  void Settle(const ScopedInformer& informer) {
+  // Waits until the wide informer, if there is one, has everything the simulator did to pods.
+  void Settle() {
     uint64_t newest = 0;
     for (const auto& entry : simulator_->History()) {
       if (entry.resource == "pods") newest = entry.version;
     }
-    for (const auto& part : informer.parts()) {
-      if (!part.informer->options().ns.empty()) continue;
-      ASSERT_TRUE(part.informer->WaitUntil(std::to_string(newest),
-                                           RealClock()->Now() + kTenantPatience, {}));
-    }
+    SharedInformer* const wide = *factory_->FindWider(Pods());
+    if (wide == nullptr) return;
+    ASSERT_TRUE(wide->WaitUntil(std::to_string(newest), RealClock()->Now() + kTenantPatience, {}));
   }
 
   std::unique_ptr<SharedInformerFactory> factory_;
@@ -172,7 +170,7 @@ TEST_P(TenantSeesTest, HandlersHearEnteringAndLeavingAndNothingElse) {
     return h.Count("add y/last") == 1 && h.Count("add x/other") == 1 &&
            h.Last("x/mine") == "deleted";
   }));
-  Settle(pods);
+  Settle();
   EXPECT_EQ(handler->Count("delete x/mine"), 1u);
   for (const std::string& call : handler->Calls()) {
     EXPECT_EQ(call.find(" z/"), std::string::npos) << call;
@@ -232,14 +230,13 @@ TEST_P(TenantSeesTest, QueueGetsItemsOfItsOwnObjectsOnly) {
 }
 
 TEST_F(TenantTest, SharesTheStreamOfAWiderInformer) {
-  const auto wide = factory_->ForResource(Pods());
+  ASSERT_TRUE(factory_->ForResource(Pods()));
   const auto pods = Make(Red()).ForResource(Pods());
   ASSERT_TRUE(pods);
   StartAll();
   EXPECT_EQ(factory_->Status().size(), 1u);
   EXPECT_EQ(Lists(), 1u);
-  ASSERT_EQ((*pods)->parts().size(), 1u);
-  EXPECT_EQ((*pods)->parts()[0].informer, *wide);
+  EXPECT_EQ(KeysOf((*pods)->List({})->objects), (Keys{"x/mine", "y/mine"}));
   ASSERT_EQ(tenant_->Status().informers.size(), 1u);
   EXPECT_TRUE(tenant_->Status().informers[0].shared);
 }
@@ -290,6 +287,108 @@ TEST_F(TenantTest, InformerThatLacksWhatASelectorLooksAtIsNotShared) {
   EXPECT_EQ(*factory_->FindWider(metadata), nullptr);
   metadata.field_selector = "metadata.name=mine";
   EXPECT_NE(*factory_->FindWider(metadata), nullptr);
+}
+
+// What its own stream is selected by may be cut out of what is stored: the server has judged it.
+TEST_F(TenantTest, SeesItsOwnWhereATransformCutsWhatItsSelectorsLookAt) {
+  InformerOptions bare = Pods();
+  bare.indexes.clear();
+  bare.transform.name = "no-labels@1";
+  bare.transform.apply = [](const ObjectPtr& pod) -> Result<ObjectPtr> {
+    Json json = pod->ToMutable();
+    json["metadata"].erase("labels");
+    return Object::FromJson(json);
+  };
+  TenantOptions options = Red();
+  options.field_selector = "spec.nodeName!=n9";
+  Put("x", "elsewhere", "red", "n9");
+  const auto pods = Make(options).ForResource(bare);
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  // Others, with less and with more rights, have what is theirs and nothing else.
+  TenantOptions blue_options = Red();
+  blue_options.name = "blue";
+  blue_options.label_selector = "team=blue";
+  const auto blue = Tenant::Create(factory_.get(), blue_options);
+  const auto blues = (*blue)->ForResource(bare);
+  const auto all = Tenant::Create(factory_.get(), {.name = "all", .all_namespaces = true});
+  const auto everything = (*all)->ForResource(bare);
+  const auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = (*pods)->AddEventHandler(handler);
+  ASSERT_TRUE(registration);
+  StartAll();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  EXPECT_EQ(handler->Count("add"), 2u);
+  EXPECT_EQ(KeysOf((*pods)->List({})->objects), (Keys{"x/mine", "y/mine"}));
+  EXPECT_TRUE((*pods)->Get({"x", "mine"}));
+  for (const ObjectKey& hidden : {ObjectKey{"x", "other"}, {"x", "elsewhere"}, {"z", "far"}}) {
+    EXPECT_FALSE((*pods)->Get(hidden)) << hidden.ToString();
+  }
+  EXPECT_EQ(KeysOf((*blues)->List({})->objects), Keys{"x/other"});
+  EXPECT_EQ(*(*everything)->Count(), 5u);
+  for (const auto& informer : tenant_->Status().informers) EXPECT_FALSE(informer.shared);
+  // What leaves is deleted for it, what enters is added.
+  Relabel("x", "mine", "blue");
+  Relabel("x", "other", "red");
+  EXPECT_TRUE(handler->WaitFor(
+      [](const auto& h) { return h.Last("x/mine") == "deleted" && h.Count("add x/other") == 1; }));
+  EXPECT_EQ(handler->Calls().size(), 4u);
+  factory_->Shutdown();
+}
+
+TEST_F(TenantTest, SeesItsOwnWhereOnlyMetadataIsStored) {
+  InformerOptions metadata = Pods();
+  metadata.indexes.clear();
+  metadata.metadata_only = true;
+  ASSERT_TRUE(factory_->ForResource(metadata)) << "a wider one that cannot tell";
+  TenantOptions options = Red();
+  options.field_selector = "spec.nodeName=n1";
+  const auto pods = Make(options).ForResource(metadata);
+  ASSERT_TRUE(pods) << pods.error().ToString();
+  StartAll();
+  EXPECT_EQ(KeysOf((*pods)->List({})->objects), Keys{"x/mine"});
+  EXPECT_EQ(*(*pods)->Count(), 1u);
+  EXPECT_FALSE((*pods)->Get({"y", "mine"}));
+  EXPECT_FALSE((*pods)->Get({"x", "other"}));
+}
+
+// One of two namespaces of a stream that has both, selected as the tenant is.
+TEST_F(TenantTest, SeesItsOwnNamespacesOnlyOfASharedStreamThatIsTransformed) {
+  InformerOptions bare = Pods();
+  bare.indexes.clear();
+  bare.label_selector = "team=red";
+  bare.transform.name = "no-labels@1";
+  bare.transform.apply = [](const ObjectPtr& pod) -> Result<ObjectPtr> {
+    Json json = pod->ToMutable();
+    json["metadata"].erase("labels");
+    return Object::FromJson(json);
+  };
+  ASSERT_TRUE(factory_->ForResource(bare));
+  TenantOptions options = Red();
+  options.namespaces = {"y"};
+  bare.label_selector.clear();
+  const auto pods = Make(options).ForResource(bare);
+  StartAll();
+  EXPECT_EQ(factory_->Status().size(), 1u);
+  EXPECT_TRUE(tenant_->Status().informers.at(0).shared);
+  EXPECT_EQ(KeysOf((*pods)->List({})->objects), Keys{"y/mine"});
+  EXPECT_FALSE((*pods)->Get({"z", "far"}));
+  EXPECT_FALSE((*pods)->Get({"x", "mine"}));
+}
+
+TEST_F(TenantTest, AStreamThatIsLessDurableThanAskedForIsNotShared) {
+  ASSERT_TRUE(factory_->ForResource(Pods()));
+  Tenant& tenant = Make(Red());
+  InformerOptions durable = Pods();
+  durable.durability = Durability::kSync;
+  ASSERT_TRUE(tenant.ForResource(durable));
+  EXPECT_EQ(factory_->Status().size(), 3u) << "a stream of its own for each namespace";
+  auto other = Red();
+  other.name = "other";
+  const auto relaxed = Tenant::Create(factory_.get(), other);
+  ASSERT_TRUE((*relaxed)->ForResource(Pods()));
+  const auto refused = (*relaxed)->ForResource(durable);
+  ASSERT_FALSE(refused) << "it has relaxed ones already";
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(TenantTest, AsksBeyondItsRightsAreForbidden) {
@@ -438,10 +537,10 @@ TEST_F(TenantTest, AFailedRegistrationLeavesADurableNameAsItWas) {
   factory_.reset();
   Close();
   const auto pods = open();
-  SharedInformer* const first = pods->parts()[0].informer;
+  const std::vector<SharedInformer*> parts = *factory_->ForNamespaces(Pods(), {"x", "z"});
+  SharedInformer* const first = parts[0];
   ASSERT_EQ(first->options().ns, "x");
-  ASSERT_TRUE(
-      pods->parts()[1].informer->AddEventHandler(std::make_shared<RecordingHandler>(), durable));
+  ASSERT_TRUE(parts[1]->AddEventHandler(std::make_shared<RecordingHandler>(), durable));
   EXPECT_EQ(pods->AddEventHandler(std::make_shared<RecordingHandler>(), durable).error().code,
             ErrorCode::kAlreadyExists);
   StartAll();
@@ -556,7 +655,7 @@ TEST_F(TenantTest, ADurableHandlerThatComesLateHearsOnlyOfItsOwn) {
   Relabel("y", "mine", "blue");
   Relabel("y", "mine", "red");
   Put("y", "own", "red", "n1");
-  Settle(*pods);
+  Settle();
   const auto second = std::make_shared<RecordingHandler>();
   const auto registration = pods->AddEventHandler(second, durable);
   ASSERT_TRUE(registration);
