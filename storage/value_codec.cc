@@ -320,7 +320,11 @@ Result<void> OpenPayload(std::string_view row_key, Layout& layout, const Cipher*
 }
 
 flatbuffers::Verifier VerifierOf(std::string_view envelope) {
-  return flatbuffers::Verifier(reinterpret_cast<const uint8_t*>(envelope.data()), envelope.size());
+  flatbuffers::Verifier::Options options;
+  // A table takes four bytes, and what points to it four more.
+  options.max_tables = static_cast<flatbuffers::uoffset_t>(envelope.size() / 8 + 1);
+  return flatbuffers::Verifier(reinterpret_cast<const uint8_t*>(envelope.data()), envelope.size(),
+                               options);
 }
 
 // As much of the Verifier as PlacesIn needs.

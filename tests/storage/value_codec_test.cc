@@ -245,6 +245,13 @@ TEST_F(ValueCodec, AForgedRowDoesNotGrowBeyondItsSize) {
   }
 }
 
+TEST_F(ValueCodec, ReadsAsManyLabelsAsItWrites) {
+  std::string json = R"({"metadata":{"name":"a","labels":{"":"")";
+  for (int i = 0; i < 1'100'000; ++i) json += R"(,"":"")";
+  const ObjectPtr object = Must(Object::Parse(json + "}}}"));
+  EXPECT_EQ(Must(Decode(*object, Encode(*object, {})))->json(), object->json());
+}
+
 TEST_F(ValueCodec, NamesWhatIsMissing) {
   const ObjectPtr pod = testing::Pod(1);
   const std::string key = keys::Object(1, pod->key());
