@@ -1,8 +1,10 @@
 #include "client/api_client.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "schema/json_text.h"
+#include "schema/parse_json.h"
 
 namespace larder {
 namespace {
@@ -127,16 +129,18 @@ std::string DeleteBody(const DeleteOptions& options) {
 // with a Status, a SubjectAccessReview with itself. It gets the name that was sent, or its kind's.
 std::optional<std::string> NamedAnswer(const Request& request, const Resource& resource,
                                        const std::string& body) {
-  Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  const Json sent = Json::parse(request.body, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object() || answer.value("kind", Json()) == Json()) return std::nullopt;
-  Json& metadata = answer["metadata"];
+  std::optional<Json> answer = ParseJson(body);
+  const Json sent = ParseJson(request.body).value_or(Json::object());
+  if (!answer || !answer->is_object() || answer->value("kind", Json()) == Json()) {
+    return std::nullopt;
+  }
+  Json& metadata = (*answer)["metadata"];
   if (metadata.is_null()) metadata = Json::object();
   if (!metadata.is_object() || !TextAt(metadata, "name").empty()) return std::nullopt;
   std::string name = TextAt(sent.value("metadata", Json::object()), "name");
   if (name.empty()) name = resource.resource;
   metadata["name"] = std::move(name);
-  return Dump(answer);
+  return Dump(*answer);
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "reflector/answer.h"
 #include "reflector/object_fetcher.h"
+#include "schema/json_span.h"
 #include "schema/wire_unknown.h"
 
 namespace larder {
@@ -345,7 +347,14 @@ Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const Wanted& 
 }
 
 Result<ObjectPtr> ListRequester::ReadJson(std::string_view body, bool as_list) {
-  if (!as_list) return Parse({body}, DefaultType());
+  if (!as_list) {
+    body = Trimmed(body);
+    if (!IsOneJsonContainer(body, options_.max_json_depth)) {
+      return MakeError(ErrorCode::kProtocol,
+                       "the answer is not one JSON object, or nested too deeply");
+    }
+    return Parse({body}, DefaultType());
+  }
   ObjectPtr object;
   LARDER_RETURN_IF_ERROR(
       SplitList(body, options_, [&](std::string_view json, const ListHead& head) -> Result<void> {

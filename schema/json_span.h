@@ -28,7 +28,6 @@ class JsonSpan {
   std::optional<size_t> Scan(std::string_view piece);
 
   bool too_deep() const { return too_deep_; }
-  uint32_t depth() const { return depth_; }
   void Reset();
 
  private:

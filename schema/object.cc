@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/spare_blocks.h"
+#include "base/text.h"
 #include "schema/envelope_writer.h"
 #include "schema/json_parser.h"
 #include "schema/kept_buffer.h"
@@ -228,14 +229,6 @@ std::string MissingType(const EnvelopeReader& envelope, const TypeMeta& fallback
   return type;
 }
 
-// A server ends its answers with a new line, and the items of its lists with nothing.
-std::string_view WithoutSpaceAround(std::string_view json) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = json.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return json.substr(begin, json.find_last_not_of(kSpace) - begin + 1);
-}
-
 std::optional<std::string_view> Find(const flatbuffers::Vector<Offset<fbs::KeyValue>>* pairs,
                                      std::string_view key) {
   if (!pairs) return std::nullopt;
@@ -272,7 +265,8 @@ Result<ObjectKey> ObjectKey::Parse(std::string_view text) {
 }
 
 Result<ObjectPtr> Object::Parse(std::string_view json, const TypeMeta& fallback) {
-  json = WithoutSpaceAround(json);
+  // A server ends its answers with a new line, and the items of its lists with nothing.
+  json = Trimmed(json);
   thread_local std::string padded;
   padded.reserve(json.size() + kJsonPadding);
   padded = json;

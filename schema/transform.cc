@@ -92,12 +92,13 @@ class Copier {
 };
 
 Result<ObjectPtr> Apply(const ObjectPtr& object, PathMode mode, const PathTree& tree) {
-  const simdjson::padded_string padded(object->json());
-  const ParserLease parser(padded.size());
+  const std::string_view json = object->json();
+  const ParserLease parser(json.size());
   std::string out;
-  out.reserve(padded.size());
+  out.reserve(json.size());
   ondemand::document document;
-  simdjson::error_code error = parser->iterate(padded).get(document);
+  simdjson::error_code error =
+      parser->iterate(json.data(), json.size(), json.size() + Object::kJsonPadding).get(document);
   if (!error) error = Copier(mode, out).Fields(document.get_object(), tree);
   if (error) {
     return MakeError(ErrorCode::kProtocol, "object {} is not valid JSON: {}",

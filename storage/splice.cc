@@ -57,6 +57,43 @@ class Expected {
   char last_ = '\0';
 };
 
+// Takes what is appended to it up to a size. An envelope that was forged can name one long text
+// thousands of times.
+class Bounded {
+ public:
+  Bounded(std::string& text, size_t max_bytes) : text_(text), left_(max_bytes) {}
+
+  Bounded& operator+=(char c) {
+    if (Takes(1)) text_ += c;
+    return *this;
+  }
+  Bounded& operator+=(std::string_view text) {
+    append(text.data(), text.size());
+    return *this;
+  }
+  void append(const char* text, size_t size) {
+    if (Takes(size)) text_.append(text, size);
+  }
+  char back() const { return text_.empty() ? '\0' : text_.back(); }
+
+  bool exactly_full() const { return fits_ && left_ == 0; }
+
+ private:
+  bool Takes(size_t bytes) {
+    if (bytes > left_) {
+      fits_ = false;
+      left_ = 0;  // nor does what comes behind it
+      return false;
+    }
+    left_ -= bytes;
+    return true;
+  }
+
+  std::string& text_;
+  size_t left_;
+  bool fits_ = true;
+};
+
 template <typename Out>
 void RenderString(Out& out, const flatbuffers::String* text) {
   out += '"';
@@ -416,14 +453,15 @@ Result<std::string> RestoreMetadata(std::string_view residual, std::string_view 
     gaps[i].field = static_cast<uint8_t>(code[0]);
   }
   std::string json = TakeBlock(Object::BytesOf(json_bytes, envelope_bytes.size()));
+  Bounded out(json, json_bytes);
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view gap;
     if (!TakeBytes(residual, gaps[i].bytes, gap)) return damaged();
-    json.append(gap);
-    if (!Render(json, envelope, gaps[i].field)) return damaged();
+    out += gap;
+    if (!Render(out, envelope, gaps[i].field)) return damaged();
   }
-  json.append(residual);
-  if (json.size() != json_bytes) return damaged();
+  out += residual;
+  if (!out.exactly_full()) return damaged();
   return json;
 }
 

@@ -85,32 +85,53 @@ bool PackVersion(std::string_view text, uint64_t& number) {
   return true;
 }
 
-// Where a FlatBuffers string of a buffer stands in it; null where there is none.
-char* PlaceOf(std::string& envelope, const flatbuffers::String* field) {
-  if (field == nullptr) return nullptr;
-  return envelope.data() + (reinterpret_cast<const char*>(field->Data()) - envelope.data());
-}
+// Where uid and resourceVersion stand in an envelope. Taken before anything is written there: the
+// FlatBuffers Verifier allows a text to be something else's offsets, too.
+struct IdentityPlaces {
+  char* uid = nullptr;
+  char* resource_version = nullptr;
+  size_t uid_bytes = 0, resource_version_bytes = 0;
 
-// Overwrites a FlatBuffers string of the same length in place.
-bool Overwrite(std::string& envelope, const flatbuffers::String* field, std::string_view text) {
-  const size_t size = field ? field->size() : 0;
-  if (size != text.size()) return false;
-  if (size > 0) std::memcpy(PlaceOf(envelope, field), text.data(), size);
-  return true;
-}
+  friend bool operator==(const IdentityPlaces&, const IdentityPlaces&) = default;
+};
 
-bool SetIdentity(std::string& envelope, const ObjectHead& head) {
+IdentityPlaces PlacesIn(std::string& envelope) {
   const fbs::Envelope* root = fbs::GetEnvelope(envelope.data());
-  return Overwrite(envelope, root->uid(), head.uid) &&
-         Overwrite(envelope, root->resource_version(), head.resource_version);
+  IdentityPlaces places;
+  const auto find = [&](const flatbuffers::String* field, char*& text, size_t& bytes) {
+    if (field == nullptr) return;
+    text = envelope.data() + (reinterpret_cast<const char*>(field->Data()) - envelope.data());
+    bytes = field->size();
+  };
+  find(root->uid(), places.uid, places.uid_bytes);
+  find(root->resource_version(), places.resource_version, places.resource_version_bytes);
+  return places;
+}
+
+bool SetIdentity(const IdentityPlaces& places, std::string_view uid,
+                 std::string_view resource_version) {
+  if (places.uid_bytes != uid.size() || places.resource_version_bytes != resource_version.size()) {
+    return false;
+  }
+  if (!uid.empty()) std::memcpy(places.uid, uid.data(), uid.size());
+  if (!resource_version.empty()) {
+    std::memcpy(places.resource_version, resource_version.data(), resource_version.size());
+  }
+  return true;
 }
 
 // Blanks what stands in the head of a row.
 void ClearIdentity(std::string& envelope) {
-  const fbs::Envelope* root = fbs::GetEnvelope(envelope.data());
-  for (const flatbuffers::String* field : {root->uid(), root->resource_version()}) {
-    if (field != nullptr) std::memset(PlaceOf(envelope, field), '0', field->size());
-  }
+  const IdentityPlaces places = PlacesIn(envelope);
+  std::fill_n(places.uid, places.uid_bytes, '0');
+  std::fill_n(places.resource_version, places.resource_version_bytes, '0');
+}
+
+bool IsBlank(const IdentityPlaces& places) {
+  const auto zero = [](char c) { return c == '0'; };
+  return std::all_of(places.uid, places.uid + places.uid_bytes, zero) &&
+         std::all_of(places.resource_version,
+                     places.resource_version + places.resource_version_bytes, zero);
 }
 
 struct Layout {
@@ -251,7 +272,7 @@ Result<EncodedValue> EncodeValue(std::string_view row_key, const ObjectParts& pa
 bool DifferOnlyInVersion(const Object& a, const Object& b) {
   if (a.json().size() != b.json().size() || a.uid() != b.uid()) return false;
   std::string envelope(a.envelope_bytes());
-  if (!SetIdentity(envelope, {std::string(b.uid()), std::string(b.resource_version())}) ||
+  if (!SetIdentity(PlacesIn(envelope), b.uid(), b.resource_version()) ||
       envelope != b.envelope_bytes()) {
     return false;
   }
@@ -298,6 +319,64 @@ Result<void> OpenPayload(std::string_view row_key, Layout& layout, const Cipher*
   return {};
 }
 
+flatbuffers::Verifier VerifierOf(std::string_view envelope) {
+  flatbuffers::Verifier::Options options;
+  // A table takes four bytes, and what points to it four more.
+  options.max_tables = static_cast<flatbuffers::uoffset_t>(envelope.size() / 8 + 1);
+  return flatbuffers::Verifier(reinterpret_cast<const uint8_t*>(envelope.data()), envelope.size(),
+                               options);
+}
+
+// As much of the Verifier as PlacesIn needs.
+bool HasReadableIdentity(std::string_view envelope) {
+  flatbuffers::Verifier verifier = VerifierOf(envelope);
+  const flatbuffers::uoffset_t at = verifier.VerifyOffset(size_t{0});
+  if (at == 0) return false;
+  const auto* table = reinterpret_cast<const flatbuffers::Table*>(envelope.data() + at);
+  const auto readable = [&](flatbuffers::voffset_t field) {
+    return table->VerifyOffset(verifier, field) &&
+           verifier.VerifyString(table->GetPointer<const flatbuffers::String*>(field));
+  };
+  return table->VerifyTableStart(verifier) && readable(fbs::Envelope::VT_UID) &&
+         readable(fbs::Envelope::VT_RESOURCE_VERSION);
+}
+
+// Does each owner have texts of its own? Object::Owners copies them.
+bool OwnersFit(std::string_view envelope) {
+  const auto* const owners = fbs::GetEnvelope(envelope.data())->owners();
+  if (owners == nullptr) return true;
+  size_t bytes = 0;
+  for (const fbs::OwnerReference* owner : *owners) {
+    for (const flatbuffers::String* text :
+         {owner->api_version(), owner->kind(), owner->name(), owner->uid()}) {
+      bytes += text ? text->size() : 0;
+    }
+    if (bytes > envelope.size()) return false;
+  }
+  return true;
+}
+
+// Puts the head's uid and resourceVersion into the envelope of a row, which may be forged, and
+// verifies what came of it. Verifying it before would say nothing: see IdentityPlaces.
+Result<void> CompleteEnvelope(std::string_view row_key, const ObjectHead& head,
+                              std::string& envelope) {
+  const auto invalid = [&] { return Damaged(row_key, "the envelope is not valid"); };
+  if (!HasReadableIdentity(envelope)) return invalid();
+  const IdentityPlaces places = PlacesIn(envelope);
+  if (!IsBlank(places)) return invalid();
+  if (!SetIdentity(places, head.uid, head.resource_version)) {
+    return Damaged(row_key, "head and envelope disagree");
+  }
+  flatbuffers::Verifier verifier = VerifierOf(envelope);
+  if (!fbs::VerifyEnvelopeBuffer(verifier)) return invalid();
+  // The uid is the one that was written, and in the same place: so what is read can be written.
+  if (PlacesIn(envelope) != places || std::string_view(places.uid, places.uid_bytes) != head.uid ||
+      !OwnersFit(envelope)) {
+    return invalid();
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> DecodeParts(std::string_view row_key, std::string_view value,
@@ -331,13 +410,10 @@ Result<ObjectPtr> DecodeValue(std::string_view row_key, std::string_view value,
   thread_local ObjectParts parts;
   if (parts.raw.capacity() > kKeptBufferBytes) std::string().swap(parts.raw);
   LARDER_RETURN_IF_ERROR(DecodeParts(row_key, value, options, parts));
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(parts.raw.data()),
-                                 parts.envelope_bytes);
-  if (!fbs::VerifyEnvelopeBuffer(verifier)) return Damaged(row_key, "the envelope is not valid");
   thread_local std::string envelope;
   if (envelope.capacity() > kKeptBufferBytes) std::string().swap(envelope);
   envelope = parts.envelope();
-  if (!SetIdentity(envelope, parts.head)) return Damaged(row_key, "head and envelope disagree");
+  LARDER_RETURN_IF_ERROR(CompleteEnvelope(row_key, parts.head, envelope));
   auto json = RestoreMetadata(parts.body(), envelope, parts.json_bytes);
   if (!json) return Damaged(row_key, json.error().message);
   return Object::FromParts(envelope, *std::move(json));

@@ -82,6 +82,19 @@ TEST_F(ApiClientTest, WhatHasNoNameInTheAnswerGetsTheOneThatWasSent) {
   EXPECT_EQ((*review)->ToMutable()["status"]["allowed"], true);
 }
 
+TEST_F(ApiClientTest, RefusesAnAnswerWithoutANameThatIsNestedWithoutEnd) {
+  FakeTransport transport([](const Request&) {
+    constexpr size_t kLevels = 2'000'000;
+    return FakeTransport::Json200(R"({"kind":"Status","metadata":{},"details":)" +
+                                  std::string(kLevels, '[') + std::string(kLevels, ']') + "}");
+  });
+  ApiClient client(transport);
+  const Json eviction = {{"metadata", {{"namespace", "x"}, {"name", "a"}}}};
+  const auto refused = client.Create(kPods, eviction, {.subresource = "eviction"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kProtocol);
+}
+
 TEST_F(ApiClientTest, UpdatesAndUpdatesStatus) {
   const Json pod = {{"metadata", {{"namespace", "x"}, {"name", "a"}, {"resourceVersion", "5"}}}};
   ASSERT_TRUE(client_.Update(kPods, pod));

@@ -301,6 +301,17 @@ TEST_F(RelistTest, RefusesAnObjectUnderAnotherName) {
   EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
 }
 
+TEST_F(RelistTest, RefusesAnObjectThatIsNestedTooDeeply) {
+  Stored();
+  std::string pod = PodJson(now_[2]);
+  pod.insert(pod.size() - 1, R"(,"deep":)" + std::string(1000, '[') + std::string(1000, ']'));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(pod));
+  Run();
+  EXPECT_EQ(target.Count("Item"), 0U);
+  EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
+}
+
 TEST_F(RelistTest, RefusesNamesThatAreNoNames) {
   Stored();
   server.Push(

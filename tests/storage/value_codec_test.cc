@@ -1,7 +1,11 @@
 #include "storage/value_codec.h"
 
+#include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "schema/envelope_generated.h"
 #include "storage/keys.h"
 #include "tests/storage/support.h"
 
@@ -169,6 +173,83 @@ TEST_F(ValueCodec, ADictionaryMakesAPodSmall) {
   const size_t with_dictionary = Encode(*pod, forms_[2]).size();
   EXPECT_LT(compressed, plain / 2);
   EXPECT_LT(with_dictionary, plain / 10);
+}
+
+// Puts numbers anywhere into an envelope.
+template <typename Number>
+void Put(std::string& bytes, size_t at, Number number) {
+  std::memcpy(bytes.data() + at, &number, sizeof number);
+}
+
+// Verifying an envelope before uid and version are put into it would say nothing about it: the
+// Verifier allows a text to overlap what it likes.
+TEST_F(ValueCodec, RefusesAForgedEnvelopeWhoseUidIsWhereItsOwnOffsetsAre) {
+  constexpr size_t kTable = 48, kVtable = 402, kBlank = 0x3030, kFields = kTable + kBlank;
+  std::string envelope(kFields + 64, '\0');
+  const auto field = [&](size_t number, size_t place) {
+    Put(envelope, kVtable + 4 + 2 * number, static_cast<uint16_t>(place));
+  };
+  Put(envelope, 0, static_cast<uint32_t>(kTable));
+  std::memcpy(envelope.data() + 4, "LRDE", 4);
+  Put(envelope, kVtable, uint16_t{4 + 14 * 2});
+  Put(envelope, kVtable + 2, uint16_t{300});
+  Put(envelope, kTable, static_cast<int32_t>(kTable) - static_cast<int32_t>(kVtable));
+  // The kind's place is the length of the uid, the name's and that of generateName are its text.
+  field(1, 4);
+  field(3, kBlank);
+  field(4, kBlank);
+  field(5, 256);
+  Put(envelope, kTable + 4, static_cast<uint32_t>(kFields + 4 - (kTable + 4)));
+  Put(envelope, kTable + 256, static_cast<uint32_t>(kVtable + 4 + 2 - (kTable + 256)));
+  Put(envelope, kFields, uint32_t{4});
+  Put(envelope, kFields + 4, uint32_t{1});
+  envelope[kFields + 8] = 'a';
+  ObjectParts parts;
+  parts.head = {"\xfc\xff\xfc\xff", ""};
+  parts.raw = envelope + std::string("\0{}", 3);
+  parts.envelope_bytes = envelope.size();
+  parts.json_bytes = 2;
+  const std::string key = keys::Object(1, {"x", "a"});
+  const std::string value = Must(EncodeValue(key, parts, {false, nullptr, nullptr})).value;
+  EXPECT_EQ(CodeOf(DecodeValue(key, value, {})), ErrorCode::kCorruption);
+}
+
+// A few kilobytes that would become gigabytes.
+TEST_F(ValueCodec, AForgedRowDoesNotGrowBeyondItsSize) {
+  for (const bool owners : {false, true}) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto name = builder.CreateString("a");
+    const auto large = builder.CreateString(std::string(1 << 20, 'x'));
+    const auto pairs =
+        builder.CreateVector(std::vector(20'000, fbs::CreateKeyValue(builder, name, large)));
+    const auto refs = builder.CreateVector(
+        std::vector(20'000, fbs::CreateOwnerReference(builder, name, name, large, name)));
+    fbs::EnvelopeBuilder root(builder);
+    root.add_name(name);
+    if (owners) {
+      root.add_owners(refs);
+    } else {
+      root.add_labels(pairs);
+    }
+    fbs::FinishEnvelopeBuffer(builder, root.Finish());
+    ObjectParts parts;
+    parts.raw.assign(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+    parts.envelope_bytes = parts.raw.size();
+    // Labels are put back into the document, and of owners everybody may ask.
+    parts.raw += owners ? std::string("\0{}", 3) : std::string("\1\10\0", 3);
+    parts.json_bytes = owners ? 2 : 1 << 20;
+    const std::string key = keys::Object(1, {"x", "a"});
+    const std::string value = Must(EncodeValue(key, parts, {})).value;
+    EXPECT_LT(value.size(), 100'000U);
+    EXPECT_EQ(CodeOf(DecodeValue(key, value, {})), ErrorCode::kCorruption) << owners;
+  }
+}
+
+TEST_F(ValueCodec, ReadsAsManyLabelsAsItWrites) {
+  std::string json = R"({"metadata":{"name":"a","labels":{"":"")";
+  for (int i = 0; i < 1'100'000; ++i) json += R"(,"":"")";
+  const ObjectPtr object = Must(Object::Parse(json + "}}}"));
+  EXPECT_EQ(Must(Decode(*object, Encode(*object, {})))->json(), object->json());
 }
 
 TEST_F(ValueCodec, NamesWhatIsMissing) {
