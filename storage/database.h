@@ -28,6 +28,9 @@ namespace larder {
 inline constexpr int kFormat = 2;
 inline constexpr std::string_view kFormatKey = "format";
 
+// kUnsupported: the store at `path` is of a newer larder.
+tl::unexpected<Error> NewerFormat(const std::string& path, std::string_view format);
+
 // What RocksDB says, as an Error: kNoSpace, kCorruption, kNotFound, kLocked or kIo.
 Error FromRocks(const rocksdb::Status& status, std::string_view what);
 

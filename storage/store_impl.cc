@@ -161,12 +161,7 @@ Result<void> Store::Impl::CheckFormat() {
   }
   int format = 0;
   std::from_chars(stored->data(), stored->data() + stored->size(), format);
-  if (format > kFormat) {
-    return MakeError(
-        ErrorCode::kUnsupported,
-        "store {} has format {}, and this larder reads formats up to {}; use a newer larder",
-        options.path, *stored, kFormat);
-  }
+  if (format > kFormat) return NewerFormat(options.path, *stored);
   if (format < 1) {
     return MakeError(ErrorCode::kCorruption, "store {} has the unreadable format \"{}\"",
                      options.path, keys::EscapePart(*stored));
