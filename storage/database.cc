@@ -19,6 +19,7 @@
 #include "storage/log_order.h"
 #include "storage/manifest_guard.h"
 #include "storage/rocks_logger.h"
+#include "storage/table_reads.h"
 
 namespace larder {
 namespace {
@@ -270,7 +271,10 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     families.emplace_back(std::string(kFamilyNames[i]),
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
   }
-  if (owner && !options.in_memory) database->log_order_env_ = MakeLogOrderEnv(env);
+  if (owner && !options.in_memory) {
+    database->table_reads_env_ = MakeTableReadsEnv(env);
+    database->log_order_env_ = MakeLogOrderEnv(database->table_reads_env_.get());
+  }
   rocksdb::DBOptions db_options = MakeDbOptions(
       options, database->log_order_env_ ? database->log_order_env_.get() : env, cache);
   if (committed_through) {

@@ -73,6 +73,7 @@ class Database {
   Mode mode_ = Mode::kOwner;
   rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
+  std::unique_ptr<rocksdb::Env> table_reads_env_;
   std::unique_ptr<rocksdb::Env> log_order_env_;
   std::unique_ptr<ReplayLimit> replay_limit_;  // RocksDB keeps a pointer to it
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end

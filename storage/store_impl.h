@@ -172,7 +172,7 @@ class Store::Impl final : public RowPolicy {
   bool TryResume(Database& database);
   bool HasRoom(Database& database);
   Result<void> Reopen() LARDER_REQUIRES(failure_mutex_);
-  void StopCompactions(Database& database) const;
+  void AllowCompactions(Database& database, bool allowed) const;
   void SyncLoop(const std::stop_token& stop);
   void JanitorLoop(const std::stop_token& stop, const std::function<void()>& collect_garbage);
 
