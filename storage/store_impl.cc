@@ -298,26 +298,27 @@ Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<Dictionary
     const DictionaryId id = dictionary->id();
     if (dropping_.count(id) == 0 || in_use.count(id) != 0) continue;
     rep.Delete(Family::kMeta, records::DictionaryKey(id, resource));
-    dropped_[id] = {resource, dictionary};
     out.push_back(id);
   }
   dropping_.clear();
   if (out.empty()) return out;
   LARDER_RETURN_IF_ERROR(Commit(rep, Durability::kRelaxed));
-  for (const DictionaryId id : out) dictionaries_.Remove(id);
+  for (const DictionaryId id : out) dictionaries_.SetDropped(id, true);
   return out;
 }
 
-void Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
+std::vector<DictionaryId> Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
   MutexLock lock(dictionary_mutex_);
+  std::vector<DictionaryId> back;
   for (const DictionaryId id : rep.dictionaries) {
     dropping_.erase(id);
-    const auto dropped = dropped_.find(id);
-    if (dropped == dropped_.end()) continue;
-    const auto& [resource, dictionary] = dropped->second;
+    const auto dropped = dictionaries_.Dropped(id);
+    if (!dropped) continue;
+    const auto& [resource, dictionary] = *dropped;
     rep.Put(Family::kMeta, records::DictionaryKey(id, resource), dictionary->Serialize());
-    dictionaries_.Add(resource, dictionary);
+    back.push_back(id);
   }
+  return back;
 }
 
 Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
@@ -334,8 +335,10 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
   if (failed_.load()) LARDER_RETURN_IF_ERROR(Recover());
   if (rep.dictionaries.empty()) return Write(rep, durability);
   ReaderLock naming(naming_mutex_);
-  KeepDictionaries(rep);
-  return Write(rep, durability);
+  const std::vector<DictionaryId> back = KeepDictionaries(rep);
+  LARDER_RETURN_IF_ERROR(Write(rep, durability));
+  for (const DictionaryId id : back) dictionaries_.SetDropped(id, false);
+  return {};
 }
 
 Result<void> Store::Impl::Write(Transaction::Rep& rep, Durability durability) {

@@ -122,7 +122,7 @@ class Store::Impl final : public RowPolicy {
   // Dropping dictionaries, while values that name them may still be on their way to a commit:
   // begin, look through what is stored, then end with those that nothing names. A commit from
   // before is waited for, so that it is found; one in between keeps its dictionary; one after the
-  // end brings it back. Returns those dropped.
+  // end brings it back. Snapshots from before go on reading what names it. Returns those dropped.
   void BeginDrop(const std::vector<DictionaryId>& ids);
   Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use);
 
@@ -161,7 +161,8 @@ class Store::Impl final : public RowPolicy {
   Result<void> WriteFormat();
   Result<void> LoadDictionaries();
   Result<void> LoadCollections();
-  void KeepDictionaries(Transaction::Rep& rep);
+  // Returns those that the commit brings back.
+  std::vector<DictionaryId> KeepDictionaries(Transaction::Rep& rep);
   Result<void> Write(Transaction::Rep& rep, Durability durability);
   Result<void> WriteHealth() const;
   Result<void> CheckBudget(const Transaction::Rep& rep) const;
@@ -187,8 +188,6 @@ class Store::Impl final : public RowPolicy {
   SharedMutex naming_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
   Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(naming_mutex_);
   std::set<DictionaryId> dropping_ LARDER_GUARDED_BY(dictionary_mutex_);
-  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_
-      LARDER_GUARDED_BY(dictionary_mutex_);
   mutable SharedMutex collections_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
   std::map<CollectionId, std::shared_ptr<const Collection>> collections_
       LARDER_GUARDED_BY(collections_mutex_);
