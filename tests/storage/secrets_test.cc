@@ -178,6 +178,33 @@ TEST_F(SecretsTest, RotationMovesEveryValueToTheNewKey) {
   EXPECT_EQ(read, 400U) << "the old key is not needed any more";
 }
 
+// A change that waits for its handler holds an object as it was sealed.
+TEST_F(SecretsTest, RotationSaysThatPendingChangesMayNeedTheOldKey) {
+  WriteKeys(kOldKey);
+  Fill();
+  const auto rotate = [&] {
+    const auto store = Must(Store::Open(Options()));
+    return Must(Compact(*store)).old_keys_needed;
+  };
+  const auto change = [&](const auto& put) {
+    const auto store = Must(Store::Open(Options()));
+    Transaction transaction = store->Begin();
+    put(*store, transaction);
+    Must(store->Commit(std::move(transaction), Durability::kSync));
+  };
+  change([&](Store& store, Transaction& transaction) {
+    const EncodedObject encoded = Must(store.Encode(secrets_, *Secret(1)));
+    transaction.PutDelta(secrets_, "audit", encoded.key, encoded.value);
+  });
+  EXPECT_TRUE(rotate().empty()) << "there is no older key";
+  WriteKeys(std::string(kNewKey) + "\n" + kOldKey);
+  EXPECT_EQ(rotate(), std::vector<std::string>{"secrets"});
+  change([&](Store&, Transaction& transaction) {
+    transaction.DeleteDelta(secrets_, "audit", Secret(1)->key());
+  });
+  EXPECT_TRUE(rotate().empty()) << "its handler has been told";
+}
+
 TEST_F(SecretsTest, ARowUnderAnOldKeyIsNotUsedAgain) {
   WriteKeys(kOldKey);
   Fill();
