@@ -52,6 +52,7 @@ Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* en
       mode_(mode),
       env_(env),
       damage_(std::make_shared<Damage>(options.path, writable(), options.clock)),
+      engine_(options.engine),
       dictionaries_({
           .save = [this](const std::string& resource,
                          const Dictionary& dictionary) -> Result<void> {
@@ -374,6 +375,15 @@ Result<void> Store::Impl::Sync() {
     return tl::unexpected(std::move(error));
   }
   return {};
+}
+
+Result<LiveChange> Store::Impl::ChangeEngine(const EngineOptions& engine) {
+  const auto db = database();
+  if (!db || db->mode() != Database::Mode::kOwner) {
+    return MakeError(ErrorCode::kNotReady, "store {} is not open for writing", options.path);
+  }
+  MutexLock lock(engine_mutex_);
+  return ChangeDatabaseOptions(*db, engine, engine_);
 }
 
 Store::Impl::Reader Store::Impl::MakeReader(const SnapshotPtr& snapshot) const {

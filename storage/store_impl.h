@@ -62,6 +62,8 @@ class Store::Impl final : public RowPolicy {
   Result<void> Commit(Transaction::Rep& rep, Durability durability);
   Result<void> Sync();
   void StartFlush();
+  // Changes what RocksDB can change while it runs; a database that is opened again keeps it.
+  Result<LiveChange> ChangeEngine(const EngineOptions& engine);
   // Reads dictionaries and collections again, where another process writes.
   Result<void> Reload();
 
@@ -188,6 +190,8 @@ class Store::Impl final : public RowPolicy {
   SharedMutex naming_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
   Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(naming_mutex_);
   std::set<DictionaryId> dropping_ LARDER_GUARDED_BY(dictionary_mutex_);
+  Mutex engine_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
+  EngineOptions engine_ LARDER_GUARDED_BY(engine_mutex_);  // what the database has now
   mutable SharedMutex collections_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
   std::map<CollectionId, std::shared_ptr<const Collection>> collections_
       LARDER_GUARDED_BY(collections_mutex_);

@@ -150,7 +150,12 @@ Result<void> Store::Impl::Reopen() {
     committed_through_ = (*database_)->GetLatestSequenceNumber();
   }
   database_.reset();
-  auto opened = Database::Open(options, mode_, env_, &recompress_, damage_, committed_through_);
+  StoreOptions as_changed = options;
+  {
+    MutexLock lock(engine_mutex_);
+    as_changed.engine = engine_;
+  }
+  auto opened = Database::Open(as_changed, mode_, env_, &recompress_, damage_, committed_through_);
   if (opened) {
     database_ = *std::move(opened);
     committed_through_.reset();
