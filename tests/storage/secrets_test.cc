@@ -131,6 +131,7 @@ TEST_F(SecretsTest, WithoutAKeyTheyStayInMemory) {
   Store* const memory = Must(store->KeeperOf(SpecOf("secrets").resource));
   ASSERT_NE(memory, store.get());
   EXPECT_EQ(Must(store->KeeperOf(SpecOf("secrets").resource)), memory);
+  EXPECT_EQ(memory->options().memory_limit, store->options().memory_limit / 8);
   const CollectionInfo info = Must(memory->OpenCollection(SpecOf("secrets")));
   testing::PutAll(*memory, info.id, {Secret(1)});
   EXPECT_EQ(Must(memory->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
@@ -138,6 +139,12 @@ TEST_F(SecretsTest, WithoutAKeyTheyStayInMemory) {
   Must(store->Sync());
   EXPECT_EQ(FilesWith("s-1"), std::vector<std::string>());
   EXPECT_EQ(FilesWith(kCanaryField), std::vector<std::string>());
+}
+
+TEST_F(SecretsTest, AnIndexValueOfAnUnknownCollectionIsNotShown) {
+  WriteKeys(kOldKey);
+  const auto store = Must(Store::Open(Options()));
+  EXPECT_EQ(CodeOf(store->IndexToken(77, kCanaryValue)), ErrorCode::kNotFound);
 }
 
 TEST_F(SecretsTest, WithAKeyTheStoreKeepsThemItself) {
