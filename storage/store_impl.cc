@@ -393,12 +393,14 @@ Store::Impl::Reader Store::Impl::MakeReader(const SnapshotPtr& snapshot) const {
   return reader;
 }
 
-Result<std::optional<std::string>> Store::Impl::GetMeta(std::string_view key) const {
-  const auto db = database();
-  if (!db) return tl::unexpected(Unavailable());
+Result<std::optional<std::string>> Store::Impl::GetMeta(std::string_view key,
+                                                        const SnapshotPtr& snapshot) const {
+  const Reader reader = MakeReader(snapshot);
+  if (!reader.database) return tl::unexpected(Unavailable());
   std::string value;
   const rocksdb::Status status =
-      (*db)->Get(rocksdb::ReadOptions(), db->family(Family::kMeta), ToSlice(key), &value);
+      (*reader.database)
+          ->Get(reader.options, reader.database->family(Family::kMeta), ToSlice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
   if (!status.ok()) return tl::unexpected(Noted(FromRocks(status, fmt::format("reading {}", key))));
   return std::optional<std::string>(std::move(value));

@@ -82,7 +82,8 @@ class Store::Impl final : public RowPolicy {
   };
   Reader MakeReader(const SnapshotPtr& snapshot) const;
 
-  Result<std::optional<std::string>> GetMeta(std::string_view key) const;
+  Result<std::optional<std::string>> GetMeta(std::string_view key,
+                                             const SnapshotPtr& snapshot = nullptr) const;
   using RowVisitor = std::function<bool(std::string_view key, std::string_view value)>;
   // Rows with `prefix`, starting behind `after` (a full key; empty: at the start).
   Result<void> ScanRows(Family family, const std::string& prefix, std::string_view after,

@@ -238,6 +238,30 @@ TEST_F(VerifyTest, RepairKeepsWhatIsSoundAndHasTheRestListedAgain) {
   EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(4)))->json(), Pod(4)->json());
 }
 
+// Everything is read as it was at one moment, what says how to read it included.
+TEST_F(VerifyTest, AnIndexThatIsDeclaredMeanwhileIsNoProblem) {
+  const CollectionInfo many = Must(store_->OpenCollection(SpecOf("configmaps")));
+  const CollectionInfo later = Must(store_->OpenCollection(SpecOf("services")));
+  std::vector<ObjectPtr> objects;
+  for (int i = 0; i < 1000; ++i) {
+    objects.push_back(testing::SmallObject("n", "o" + std::to_string(i), 1));
+  }
+  testing::PutAll(*store_, many.id, objects);
+  testing::PutAll(*store_, later.id, {Pod(1)});
+  bool declared = false;
+  VerifyOptions options;
+  options.progress = [&](uint64_t) {
+    if (std::exchange(declared, true)) return;
+    Transaction transaction = store_->Begin();
+    transaction.PutIndexRecord(later.id, {1, "app", "label:app", true});
+    transaction.PutIndexKey(later.id, 1, *Pod(1)->Label("app"), PodKey(1), Pod(1)->uid());
+    Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  };
+  const VerifyReport report = Must(Verify(*store_, options));
+  ASSERT_TRUE(declared);
+  EXPECT_TRUE(report.Ok()) << report.problems[0].message;
+}
+
 TEST_F(VerifyTest, RepairForgetsWhoWasToldWhatWherePendingWorkMayBeLost) {
   const CollectionInfo other = Must(store_->OpenCollection(SpecOf("configmaps")));
   const auto note_names = [&] {
