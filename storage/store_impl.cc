@@ -344,7 +344,8 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
 
 Result<void> Store::Impl::Write(Transaction::Rep& rep, Durability durability) {
   const auto db = database();
-  if (!db) return tl::unexpected(Unavailable());
+  // One that another thread has just opened for reading only would hide why.
+  if (!db || db->mode() != Database::Mode::kOwner) return tl::unexpected(Unavailable());
   rocksdb::WriteOptions write;
   write.sync = durability == Durability::kSync;
   const rocksdb::Status status = (*db)->Write(write, &rep.batch);

@@ -175,6 +175,7 @@ class Store::Impl final : public RowPolicy {
   Result<void> Recover();
   bool TryResume(Database& database);
   bool HasRoom(Database& database);
+  Result<void> ResumeOrReopen() LARDER_REQUIRES(failure_mutex_);
   Result<void> Reopen() LARDER_REQUIRES(failure_mutex_);
   void AllowCompactions(Database& database, bool allowed) const;
   void SyncLoop(const std::stop_token& stop);

@@ -120,9 +120,14 @@ bool Store::Impl::HasRoom(Database& database) {
 Result<void> Store::Impl::Recover() {
   MutexLock lock(failure_mutex_);
   if (!failed_.load()) return {};
-  const Clock::Steady now = options.clock->Now();
-  if (now < next_recovery_) return tl::unexpected(failure_);
-  next_recovery_ = now + kRecoveryPause;
+  if (options.clock->Now() < next_recovery_) return tl::unexpected(failure_);
+  Result<void> outcome = ResumeOrReopen();
+  // Behind the attempt, which may take longer than the pause: who commits would only wait.
+  next_recovery_ = options.clock->Now() + kRecoveryPause;
+  return outcome;
+}
+
+Result<void> Store::Impl::ResumeOrReopen() {
   if (const auto db = database()) {
     if (!TryResume(*db)) {
       if (options.in_memory || !HasRoom(*db)) return tl::unexpected(failure_);
