@@ -10,6 +10,7 @@
 
 #include "storage/keys.h"
 #include "storage/records.h"
+#include "storage/snapshots.h"
 
 namespace larder {
 namespace {
@@ -147,6 +148,7 @@ Result<void> Store::Impl::OpenDatabase() {
   LARDER_ASSIGN_OR_RETURN(auto database,
                           Database::Open(options, mode_, env_, &recompress_, damage_));
   families_.Learn(*database);
+  if (writable() && !options.in_memory) SweepLeftovers(options.path);
   WriterLock lock(open_mutex_);
   database_ = std::move(database);
   return {};
