@@ -33,6 +33,7 @@ class Compactor {
       Tell(std::string(kFamilyNames[static_cast<size_t>(family)]), 1);
     }
     LARDER_ASSIGN_OR_RETURN(report.dropped_dictionaries, DropDictionaries());
+    LARDER_ASSIGN_OR_RETURN(report.old_keys_needed, FindOldKeys());
     report.bytes_after = impl_.DiskBytes();
     return report;
   }
@@ -132,6 +133,24 @@ class Compactor {
           nullptr, /*fill_cache=*/false));
     }
     return impl_.EndDrop(in_use);
+  }
+
+  // A change that waits for a handler holds an object as it was sealed then.
+  Result<std::vector<std::string>> FindOldKeys() {
+    std::vector<std::string> out;
+    if (!impl_.cipher() || !impl_.cipher()->HasOldKeys()) return out;
+    LARDER_ASSIGN_OR_RETURN(const auto collections, store_.Collections());
+    for (const CollectionInfo& info : collections) {
+      if (!impl_.Encrypted(info.spec.resource.ToString())) continue;
+      LARDER_RETURN_IF_ERROR(impl_.ScanRows(
+          Family::kDeltas, keys::CollectionPrefix(info.id), {},
+          [&](std::string_view, std::string_view) {
+            out.push_back(info.spec.ToString());
+            return false;
+          },
+          nullptr, /*fill_cache=*/false));
+    }
+    return out;
   }
 
   Store& store_;

@@ -2,13 +2,21 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "storage/database.h"
+#include "storage/table_reads.h"
 
 namespace larder {
 namespace {
 
 // Longer than anybody waits before he tries again, so that it does not come and go.
 constexpr std::chrono::seconds kShown{60};
+
+// Of compactions that the disk does not let read. Tables gather meanwhile, and once there are many
+// RocksDB lets writes wait for the compaction that tries again.
+constexpr std::chrono::minutes kFirstPause{10};
+constexpr std::chrono::minutes kLongestPause{24 * 60};
 
 }  // namespace
 
@@ -41,10 +49,28 @@ Result<void> Damage::Health() const {
   return {};
 }
 
+void Damage::PauseCompactions(const Error& error) {
+  MutexLock lock(mutex_);
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  paused_until_ = clock_->Now() + pause_;
+  if (!logs_) return;
+  spdlog::error("store {}: {}; it is not compacted for {} minutes", store_path_, error.message,
+                pause_.count());
+}
+
+bool Damage::KeepsFromCompacting() const {
+  if (met_.load()) return true;
+  MutexLock lock(mutex_);
+  return pause_.count() != 0 && clock_->Now() < paused_until_;
+}
+
 void Damage::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {
   const bool compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
   if (compaction && error->IsCorruption()) {
     (void)Note(FromRocks(*error, "compacting"));
+    *error = rocksdb::Status::OK();
+  } else if (compaction && IsTableReadError(*error)) {
+    PauseCompactions(Note(FromRocks(*error, "compacting")));
     *error = rocksdb::Status::OK();
   } else if (!compaction && error->IsIOError() && !error->IsNoSpace()) {
     // No lock of the store's may be taken here: whoever closes the database holds one and waits for

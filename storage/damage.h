@@ -5,8 +5,11 @@
 // remembered and shown (Store::Health) until the store is opened anew, after a repair. An error of
 // the disk may pass, and is shown for a while only.
 //
-// RocksDB answers a compaction that meets a damaged block by refusing every write from then on.
-// That one failure is kept from it: a compaction that failed has changed nothing.
+// RocksDB answers a compaction that meets a block which is damaged, or which the disk does not
+// give, by refusing every write from then on. These failures are kept from it: a compaction that
+// failed has changed nothing. But the next one would meet the same block: so there is none until
+// the damage is repaired, or, because an error of the disk may pass, for a while that doubles each
+// time.
 //
 // A flush that the disk failed may have left a log half synced. RocksDB's log must not be touched
 // again then (a build with assertions aborts), so the store must hear of it before its next sync.
@@ -40,6 +43,9 @@ class Damage final : public rocksdb::EventListener {
   // The first damage, with what to do about it, or an error of the disk that was just now.
   Result<void> Health() const;
 
+  // Would a compaction only fail again?
+  bool KeepsFromCompacting() const;
+
   // RocksDB's own threads failed to write since the last TakeBackgroundFailure; nullopt: no.
   std::optional<Error> BackgroundFailure() const;
   std::optional<Error> TakeBackgroundFailure();
@@ -48,6 +54,8 @@ class Damage final : public rocksdb::EventListener {
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
 
  private:
+  void PauseCompactions(const Error& error);
+
   const std::string store_path_;
   const bool logs_;
   Clock* const clock_;
@@ -59,6 +67,8 @@ class Damage final : public rocksdb::EventListener {
   Error last_of_disk_ LARDER_GUARDED_BY(mutex_);
   Error background_ LARDER_GUARDED_BY(mutex_);
   Clock::Steady disk_failed_at_ LARDER_GUARDED_BY(mutex_){};
+  std::chrono::minutes pause_ LARDER_GUARDED_BY(mutex_){0};  // of compactions; 0: none yet
+  Clock::Steady paused_until_ LARDER_GUARDED_BY(mutex_){};
 };
 
 }  // namespace larder

@@ -19,6 +19,7 @@
 #include "storage/log_order.h"
 #include "storage/manifest_guard.h"
 #include "storage/rocks_logger.h"
+#include "storage/table_reads.h"
 
 namespace larder {
 namespace {
@@ -134,11 +135,15 @@ Error OpenError(const rocksdb::Status& status, const StoreOptions& options) {
 }
 
 // Refuses what is not ours before anything is written into it: a database of somebody else, or a
-// store of a newer larder, which may have families that this one does not know.
+// store of a newer larder, which may have families that this one does not know. And a manifest that
+// knows nothing of the rows beside it, as RocksDB's own repair begins with: opened, it would have
+// them all removed.
 Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
   rocksdb::DBOptions db_options;
   db_options.env = env;
   std::vector<std::string> names;
+  // Before the manifest is read: another process may be making the store, the families first.
+  const bool has_rows = HasRows(options.path);
   if (!rocksdb::DB::ListColumnFamilies(db_options, options.path, &names).ok()) return {};
   const auto known = [](const std::string& name) {
     return name == rocksdb::kDefaultColumnFamilyName ||
@@ -166,16 +171,19 @@ Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
     empty = !it->Valid() && names.size() == 1;
   }
   for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+  if (!has_meta && empty && has_rows) {
+    return MakeError(ErrorCode::kCorruption,
+                     "store {0} has tables or logs that its manifest does not name; save what is "
+                     "sound with: larder verify --repair --store {0}",
+                     options.path);
+  }
   // Nothing in it yet: the process that made it died before the families were there.
   if (!has_meta && empty) return {};
   if (format.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{} is a RocksDB database, but not a larder store", options.path);
   }
-  return MakeError(ErrorCode::kUnsupported,
-                   "store {} has format {}, and this larder reads formats up to {}; use a newer "
-                   "larder",
-                   options.path, format, kFormat);
+  return NewerFormat(options.path, format);
 }
 
 using FamilyList = std::vector<rocksdb::ColumnFamilyDescriptor>;
@@ -207,6 +215,13 @@ MemoryBudget DivideMemory(size_t memory_limit, unsigned memtable_percent) {
   return {std::max(kFloor, memory_limit * 35 / 100),
           std::max(kFloor, memory_limit * (kCacheAndMemtables - memtables) / 100),
           std::max(kFloor, memory_limit * memtables / 100)};
+}
+
+tl::unexpected<Error> NewerFormat(const std::string& path, std::string_view format) {
+  return MakeError(
+      ErrorCode::kUnsupported,
+      "store {} has format {}, and this larder reads formats up to {}; use a newer larder", path,
+      format, kFormat);
 }
 
 Error FromRocks(const rocksdb::Status& status, std::string_view what) {
@@ -256,7 +271,10 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     families.emplace_back(std::string(kFamilyNames[i]),
                           MakeFamilyOptions(static_cast<Family>(i), options, cache, filter));
   }
-  if (owner && !options.in_memory) database->log_order_env_ = MakeLogOrderEnv(env);
+  if (owner && !options.in_memory) {
+    database->table_reads_env_ = MakeTableReadsEnv(env);
+    database->log_order_env_ = MakeLogOrderEnv(database->table_reads_env_.get());
+  }
   rocksdb::DBOptions db_options = MakeDbOptions(
       options, database->log_order_env_ ? database->log_order_env_.get() : env, cache);
   if (committed_through) {

@@ -28,6 +28,9 @@ namespace larder {
 inline constexpr int kFormat = 2;
 inline constexpr std::string_view kFormatKey = "format";
 
+// kUnsupported: the store at `path` is of a newer larder.
+tl::unexpected<Error> NewerFormat(const std::string& path, std::string_view format);
+
 // What RocksDB says, as an Error: kNoSpace, kCorruption, kNotFound, kLocked or kIo.
 Error FromRocks(const rocksdb::Status& status, std::string_view what);
 
@@ -70,6 +73,7 @@ class Database {
   Mode mode_ = Mode::kOwner;
   rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
+  std::unique_ptr<rocksdb::Env> table_reads_env_;
   std::unique_ptr<rocksdb::Env> log_order_env_;
   std::unique_ptr<ReplayLimit> replay_limit_;  // RocksDB keeps a pointer to it
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end

@@ -129,19 +129,21 @@ void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) 
   }
   // The right side of an assignment is evaluated first: the id must be read before the move.
   const DictionaryId id = dictionary->id();
-  by_id_[id] = {resource, std::move(dictionary)};
+  by_id_[id] = Entry{resource, std::move(dictionary)};
 }
 
 DictionaryPtr DictionaryBook::Find(DictionaryId id) const {
   ReaderLock lock(mutex_);
   const auto it = by_id_.find(id);
-  return it == by_id_.end() ? nullptr : it->second.second;
+  return it == by_id_.end() ? nullptr : it->second.dictionary;
 }
 
 std::vector<std::pair<std::string, DictionaryPtr>> DictionaryBook::All() const {
   ReaderLock lock(mutex_);
   std::vector<std::pair<std::string, DictionaryPtr>> out;
-  for (const auto& [id, entry] : by_id_) out.push_back(entry);
+  for (const auto& [id, entry] : by_id_) {
+    if (!entry.dropped) out.emplace_back(entry.resource, entry.dictionary);
+  }
   return out;
 }
 
@@ -149,19 +151,29 @@ std::vector<DictionaryId> DictionaryBook::Retired() const {
   WriterLock lock(mutex_);
   std::vector<DictionaryId> out;
   for (const auto& [id, entry] : by_id_) {
-    const auto page = pages_.find(entry.first);
-    const bool current = page != pages_.end() && Current(*page->second) == entry.second;
+    if (entry.dropped) continue;
+    const auto page = pages_.find(entry.resource);
+    const bool current = page != pages_.end() && Current(*page->second) == entry.dictionary;
     const auto replaced = replaced_at_.find(id);
     const bool lately =
         replaced != replaced_at_.end() && hooks_.clock->Now() - replaced->second < kStillOnItsWay;
-    if (!current && !lately && entry.second.use_count() == 1) out.push_back(id);
+    if (!current && !lately && entry.dictionary.use_count() == 1) out.push_back(id);
   }
   return out;
 }
 
-void DictionaryBook::Remove(DictionaryId id) {
+void DictionaryBook::SetDropped(DictionaryId id, bool dropped) {
   WriterLock lock(mutex_);
-  by_id_.erase(id);
+  const auto it = by_id_.find(id);
+  if (it != by_id_.end()) it->second.dropped = dropped;
+}
+
+std::optional<std::pair<std::string, DictionaryPtr>> DictionaryBook::Dropped(
+    DictionaryId id) const {
+  ReaderLock lock(mutex_);
+  const auto it = by_id_.find(id);
+  if (it == by_id_.end() || !it->second.dropped) return std::nullopt;
+  return std::pair(it->second.resource, it->second.dictionary);
 }
 
 void DictionaryBook::Observe(Page& page, CollectionId collection, const ObjectKey& key,
@@ -273,7 +285,7 @@ void DictionaryBook::TrainLoop(const std::stop_token& stop) {
       if (trained) {
         if (trained->dictionary) {
           if (page->current) replaced_at_[page->current->id()] = hooks_.clock->Now();
-          by_id_[id] = {page->resource, trained->dictionary};
+          by_id_[id] = Entry{page->resource, trained->dictionary};
           page->current = std::move(trained->dictionary);
         }
         page->trained_ratio = trained->ratio;

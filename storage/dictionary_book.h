@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -54,12 +55,17 @@ class DictionaryBook final : public DictionarySource {
 
   // One that the store holds already; the highest id of a resource is its current one.
   void Add(const std::string& resource, DictionaryPtr dictionary);
+  // Also one that was dropped: a snapshot may still see values that name it.
   DictionaryPtr Find(DictionaryId id) const override;
+  // Those that the store holds.
   std::vector<std::pair<std::string, DictionaryPtr>> All() const;
   // Those that nobody can be compressing with any more: not current for some minutes, and held by
   // no compaction.
   std::vector<DictionaryId> Retired() const;
-  void Remove(DictionaryId id);
+  // Whether the store holds it no longer.
+  void SetDropped(DictionaryId id, bool dropped);
+  // One of those, and its resource; nullopt: it is not.
+  std::optional<std::pair<std::string, DictionaryPtr>> Dropped(DictionaryId id) const;
 
   // Trains from these stored objects now, and waits: for a resource too small to get there by
   // itself.
@@ -78,9 +84,15 @@ class DictionaryBook final : public DictionarySource {
   Result<Trained> Train(Page& page, DictionaryId id);
   void Want(Page& page);
 
+  struct Entry {
+    std::string resource;
+    DictionaryPtr dictionary;
+    bool dropped = false;
+  };
+
   const Hooks hooks_;
   mutable SharedMutex mutex_;  // taken before a page's own
-  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> by_id_ LARDER_GUARDED_BY(mutex_);
+  std::map<DictionaryId, Entry> by_id_ LARDER_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Page>> pages_ LARDER_GUARDED_BY(mutex_);
   std::map<DictionaryId, Clock::Steady> replaced_at_ LARDER_GUARDED_BY(mutex_);  // by this process
   DictionaryId last_id_ LARDER_GUARDED_BY(mutex_) = 0;

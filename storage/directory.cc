@@ -38,14 +38,16 @@ bool IsFresh(const std::string& path) {
   return !error;
 }
 
-bool HasTables(const std::string& path) {
+// A store that lost its file CURRENT, and maybe its manifest, too.
+bool IsTornStore(const std::string& path) {
   std::error_code error;
-  bool manifest = false, tables = false;
+  bool ours = false, tables = false;
   for (const auto& entry : EntriesOf(path, error)) {
-    manifest = manifest || entry.path().filename().string().starts_with("MANIFEST-");
+    const std::string name = entry.path().filename().string();
+    ours = ours || name.starts_with("MANIFEST-") || name == "manifest-length";
     tables = tables || entry.path().extension() == ".sst" || entry.path().extension() == ".log";
   }
-  return manifest && tables;
+  return ours && tables;
 }
 
 }  // namespace
@@ -72,6 +74,18 @@ std::string ReadWholeFile(const std::string& path) {
 bool HasDatabase(const std::string& path) {
   std::error_code error;
   return fs::exists(fs::path(path) / "CURRENT", error);
+}
+
+bool HasRows(const std::string& path) {
+  std::error_code error;
+  for (const auto& entry : EntriesOf(path, error)) {
+    const fs::path extension = entry.path().extension();
+    std::error_code gone;  // a file may be removed under our eyes
+    if (extension == ".sst" || (extension == ".log" && entry.file_size(gone) != 0 && !gone)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 Result<void> CheckPermissions(const std::string& path, bool for_writing) {
@@ -135,9 +149,11 @@ Result<void> LookAndPrepare(const std::string& path, bool may_create, bool for_w
       return MakeError(ErrorCode::kCorruption,
                        "a restore or a repair of the store {} was cut off; do it again", path);
     }
-    if (HasTables(path)) {
+    if (IsTornStore(path)) {
       return MakeError(ErrorCode::kCorruption,
-                       "store {} has tables, but its file CURRENT is missing", path);
+                       "store {0} has tables, but its file CURRENT is missing; save what is sound "
+                       "with: larder verify --repair --store {0}",
+                       path);
     }
     return MakeError(ErrorCode::kInvalidArgument,
                      "{} is not a larder store (it has files but no CURRENT){}", path,

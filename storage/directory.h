@@ -24,6 +24,8 @@ std::string ReadWholeFile(const std::string& path);
 
 // Is there a database in this directory (ours or not)?
 bool HasDatabase(const std::string& path);
+// Does it hold rows: a table, or a log that is not empty? Whatever the manifest says.
+bool HasRows(const std::string& path);
 
 // kForbidden when others can read the directory, or when it belongs to another user (root may read
 // anybody's, but not write there).

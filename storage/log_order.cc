@@ -73,19 +73,23 @@ class LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
     unsynced_.store(true);
     return status;
   }
-  // What is written meanwhile is left to the next one.
+  // What is written meanwhile is left to the next one. Whoever comes meanwhile waits for this one:
+  // that there is nothing left to begin does not say that it is done.
   template <typename Call>
   IOStatus Synced(const Call& call) {
-    if (failed_.load()) return IOStatus::IOError("an earlier sync of this log failed");
+    MutexLock lock(sync_mutex_);
+    if (failed_) return IOStatus::IOError("an earlier sync of this log failed");
     if (!unsynced_.exchange(false)) return IOStatus::OK();
     IOStatus status = call();
-    if (!status.ok()) failed_.store(true);
+    failed_ = !status.ok();
     return status;
   }
 
   const std::shared_ptr<OpenLogs> logs_;
   std::atomic<bool> unsynced_{false};
-  std::atomic<bool> failed_{false};
+  // Held while the disk syncs; not by what appends. Taken after that of OpenLogs.
+  Mutex sync_mutex_;
+  bool failed_ LARDER_GUARDED_BY(sync_mutex_) = false;
 };
 
 IOStatus OpenLogs::Sync() {

@@ -132,21 +132,21 @@ Result<void> TakeRecording(const std::string& store_path, const std::string& to)
 }
 
 Result<LiveChange> ChangeOptions(Store& store, const EngineOptions& engine) {
-  const auto database = store.impl().database();
-  if (!database || !store.impl().writable()) {
-    return MakeError(ErrorCode::kNotReady, "store {} is not open for writing",
-                     store.options().path);
-  }
-  return ChangeDatabaseOptions(*database, engine, store.options().engine);
+  return store.impl().ChangeEngine(engine);
 }
 
-Result<LiveChange> ChangeDatabaseOptions(Database& database, const EngineOptions& engine,
-                                         const EngineOptions& opened_with) {
+LiveChange ChangeDatabaseOptions(Database& database, const EngineOptions& engine,
+                                 EngineOptions& in_use) {
   LiveChange out;
+  for (const auto& [place, value] : in_use.values()) {
+    if (!engine.values().contains(place)) {
+      out.at_next_start.push_back(EngineOptions::ShortName(place));
+    }
+  }
   for (const auto& [place, value] : engine.values()) {
     const std::string name = EngineOptions::ShortName(place);
-    const auto before = opened_with.values().find(place);
-    if (before != opened_with.values().end() && before->second == value) continue;
+    const auto before = in_use.values().find(place);
+    if (before != in_use.values().end() && before->second == value) continue;
     const EngineSpec* const spec = FindEngineSpec(place.section, place.name);
     rocksdb::Status status = rocksdb::Status::NotSupported();
     if (spec->live && place.section == EngineSection::kDatabase) {
@@ -170,6 +170,7 @@ Result<LiveChange> ChangeDatabaseOptions(Database& database, const EngineOptions
       }
     }
     (status.ok() ? out.changed : out.at_next_start).push_back(name);
+    if (status.ok()) (void)in_use.Set(place, value);
   }
   return out;
 }
@@ -264,12 +265,11 @@ void Mailbox::PollOptions(Store::Impl& impl) {
     return;
   }
   const auto engine = EngineOptions::Load(path);
-  const auto database = impl.database();
-  if (!engine || !database) {
-    if (!engine) spdlog::error("{}; nothing is changed", engine.error().message);
+  if (!engine) {
+    spdlog::error("{}; nothing is changed", engine.error().message);
     return;
   }
-  const auto change = ChangeDatabaseOptions(*database, *engine, impl.options.engine);
+  const auto change = impl.ChangeEngine(*engine);
   if (!change) return;
   spdlog::info("store {}: {} options changed, {} wait for the next start", impl.options.path,
                change->changed.size(), change->at_next_start.size());

@@ -38,7 +38,9 @@ RecordingProgress LookAtRecording(const std::string& store_path);
 // Moves the trace away, to a file that may be on another disk.
 Result<void> TakeRecording(const std::string& store_path, const std::string& to);
 
-// Which options took effect at once in a store that is open, and which wait for its next start.
+// Which options took effect at once in a store that is open, and which wait for its next start: so
+// do those that are not among them any more. A store that has to open its database again keeps what
+// was changed.
 struct LiveChange {
   std::vector<std::string> changed;
   std::vector<std::string> at_next_start;

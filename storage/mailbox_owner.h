@@ -12,8 +12,9 @@
 
 namespace larder {
 
-Result<LiveChange> ChangeDatabaseOptions(Database& database, const EngineOptions& engine,
-                                         const EngineOptions& opened_with);
+// `in_use` is what the database has now; what is changed is noted there.
+LiveChange ChangeDatabaseOptions(Database& database, const EngineOptions& engine,
+                                 EngineOptions& in_use);
 
 // Looks and does what is asked. Of one thread only.
 class Mailbox {

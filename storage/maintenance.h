@@ -108,9 +108,14 @@ struct CompactReport {
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;
   std::vector<uint32_t> dropped_dictionaries;
+  // Encrypted collections, as text, with changes that wait for a handler: these are not rewritten
+  // and may need a key that is not the newest. Empty where there is but one key.
+  std::vector<std::string> old_keys_needed;
 };
-// Rewrites everything once: frees what was deleted, moves every value to its resource's current
-// dictionary and to the newest encryption key, then drops the dictionaries that no value names.
+// Rewrites everything once: frees what was deleted, moves every object to its resource's current
+// dictionary and to the newest encryption key, then drops the dictionaries that nothing names.
+// Changes that wait for a handler stay as they are: an older key may go once old_keys_needed is
+// empty.
 Result<CompactReport> Compact(Store& store, const CompactOptions& options = {});
 
 // ---- snapshots: hard links within the store's directory, made in no time
@@ -173,7 +178,8 @@ struct VerifyReport {
 };
 // Reads everything: the checksum of every block, every object in full, every index recomputed from
 // its definition where it can be (labels and fields) and checked for dangling keys where it cannot
-// (functions), every queue item, delta, cursor and record. One moment of the store; writes go on.
+// (functions), every queue item, cursor and record. Of pending changes it reads the keys: what is
+// in them only their handler knows. One moment of the store; writes go on.
 Result<VerifyReport> Verify(const Store& store, const VerifyOptions& options = {});
 
 struct RepairReport {

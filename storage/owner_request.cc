@@ -167,7 +167,10 @@ void OwnerAnswers::Poll(Store::Impl& impl) {
   std::ofstream(AnswerPath(store, id), std::ios::binary)
       << (answer ? "ok" : std::to_string(static_cast<int>(answer.error().code))) << '\n'
       << (answer ? *answer : answer.error().message);
-  fs::remove(RequestPath(store), ignored);
+  // Who asked may have given up meanwhile, and another one be asking.
+  if (FirstLine(ReadWholeFile(RequestPath(store))).first == id) {
+    fs::remove(RequestPath(store), ignored);
+  }
 }
 
 }  // namespace larder

@@ -20,35 +20,55 @@
 namespace larder {
 namespace {
 
+namespace fs = std::filesystem;
+
 // The old database, opened as forgivingly as is needed.
 class Wreck {
  public:
   static Result<std::unique_ptr<Wreck>> Open(const std::string& path) {
+    LARDER_RETURN_IF_ERROR(ManifestGuard::Check(rocksdb::Env::Default(), path));
     std::unique_ptr<Wreck> wreck(new Wreck());
-    if (wreck->TryOpen(path, StrictOptions()).ok()) {
-      wreck->is_prefix_ = true;
-      return wreck;
+    wreck->is_prefix_ = wreck->TryOpen(path, StrictOptions()).ok();
+    if (!wreck->is_prefix_) {
+      const rocksdb::Status status = wreck->TryOpen(path, Options());
+      if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
     }
-    const rocksdb::Status status = wreck->TryOpen(path, Options());
+    if (wreck->handles_.size() == 1 && HasRows(path)) {
+      return MakeError(ErrorCode::kCorruption, "the manifest of {} names no family of a store",
+                       path);
+    }
+    return wreck;
+  }
+  // Where the manifest is lost, RocksDB can make a new one from the tables and logs. That begins
+  // with an empty one and ends with one like any other, though nobody knows which tables belonged
+  // together: so it is never made in the store itself, where whatever ends us would leave it, but
+  // in `scratch`, which is made for it.
+  static Result<std::unique_ptr<Wreck>> OpenWithoutManifest(const std::string& path,
+                                                            const std::string& scratch) {
+    LARDER_RETURN_IF_ERROR(MakePrivateDirectory(scratch));
+    LARDER_RETURN_IF_ERROR(LinkRows(path, scratch));
+    rocksdb::Status status = rocksdb::RepairDB(scratch, Options(), Families());
+    std::unique_ptr<Wreck> wreck(new Wreck());
+    if (status.ok()) status = wreck->TryOpen(scratch, Options());
     if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
     return wreck;
   }
-  // Where the manifest is lost, RocksDB can make a new one from the tables. Takes the store's lock
-  // itself. Returns whether the database could be read as it was.
-  static Result<bool> MakeReadable(const std::string& path) {
-    Result<void> readable = ManifestGuard::Check(rocksdb::Env::Default(), path);
-    if (readable) readable = Open(path).map([](const auto&) {});
-    if (readable) return true;
-    spdlog::warn("{}; making a new manifest from the tables", readable.error().message);
-    const rocksdb::Status status = rocksdb::RepairDB(path, Options(), Families());
-    if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
-    return false;
-  }
   // Is it what was committed up to some point? Not when records of the log were skipped: later
-  // commits are there, and a cursor among them, and earlier ones are not.
+  // commits are there, and a cursor among them, and earlier ones are not. Nor when the manifest was
+  // made anew.
   bool is_prefix() const { return is_prefix_; }
   ~Wreck() {
     for (auto* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
+  }
+
+  // What a newer larder wrote is not ours to judge. Where the row cannot be read, nothing says so.
+  Result<void> CheckFormat(const std::string& path) const {
+    std::string text;
+    (void)db_->Get({}, Handle(Family::kMeta), {kFormatKey.data(), kFormatKey.size()}, &text);
+    int format = 0;
+    std::from_chars(text.data(), text.data() + text.size(), format);
+    if (format > kFormat) return NewerFormat(path, text);
+    return {};
   }
 
   // Every row that can be reached. A block whose checksum is wrong is not looked into, not even for
@@ -95,6 +115,23 @@ class Wreck {
       families.emplace_back(std::string(name), rocksdb::ColumnFamilyOptions());
     }
     return families;
+  }
+
+  // RocksDB reads tables and logs and moves them away, but changes none: a link will do. There are
+  // file systems without.
+  static Result<void> LinkRows(const std::string& from, const std::string& to) {
+    std::error_code error;
+    for (const auto& entry : EntriesOf(from, error)) {
+      const fs::path& file = entry.path();
+      if (file.extension() != ".sst" && file.extension() != ".log") continue;
+      const fs::path target = fs::path(to) / file.filename();
+      fs::create_hard_link(file, target, error);
+      if (error) fs::copy_file(file, target, error);
+      if (error) break;
+    }
+    if (!error) return {};
+    return MakeError(error == std::errc::no_space_on_device ? ErrorCode::kNoSpace : ErrorCode::kIo,
+                     "repairing {}: {}", from, error.message());
   }
 
   rocksdb::Status TryOpen(const std::string& path, const rocksdb::DBOptions& options) {
@@ -154,9 +191,12 @@ class Wreck {
 
 class Salvage {
  public:
-  // `trusted`: the wreck is what was committed up to some point, but for single rows and blocks.
-  Salvage(Wreck& wreck, Store& target, RepairReport& report, bool trusted)
-      : wreck_(wreck), target_(target), impl_(target.impl()), report_(report), trusted_(trusted) {}
+  Salvage(Wreck& wreck, Store& target, RepairReport& report)
+      : wreck_(wreck),
+        target_(target),
+        impl_(target.impl()),
+        report_(report),
+        trusted_(wreck.is_prefix()) {}
 
   Result<void> Run() {
     LARDER_RETURN_IF_ERROR(CopyMeta());
@@ -342,7 +382,7 @@ class Salvage {
   Store& target_;
   Store::Impl& impl_;
   RepairReport& report_;
-  const bool trusted_;
+  const bool trusted_;  // what was committed up to some point, but for single rows and blocks
   bool work_may_be_lost_ = false;  // of what is not objects, a part cannot be read
   Transaction::Rep rep_{impl_.families()};
   Result<void> outcome_;
@@ -354,6 +394,31 @@ class Salvage {
 
 constexpr const char* kWhat = "repair";
 constexpr std::string_view kDamaged = "damaged-";
+
+// Makes the new store in `incoming`. What it needs on the way is within, and goes with it where we
+// do not get to the end.
+Result<void> MakeRepaired(const StoreOptions& options, const std::string& incoming,
+                          RepairReport& report) {
+  StoreOptions target = options;
+  target.path = incoming;
+  target.disk_limit = 0;
+  target.collection_ttl = std::chrono::seconds(0);  // what to drop is not for a repair to say
+  LARDER_ASSIGN_OR_RETURN(const auto store, Store::Open(target));
+  const std::string scratch = incoming + "/salvage";
+  Result<std::unique_ptr<Wreck>> wreck = Wreck::Open(options.path);
+  if (!wreck) {
+    spdlog::warn("{}; making a new manifest from the tables", wreck.error().message);
+    wreck = Wreck::OpenWithoutManifest(options.path, scratch);
+  }
+  if (!wreck) return tl::unexpected(wreck.error());
+  LARDER_RETURN_IF_ERROR((*wreck)->CheckFormat(options.path));
+  LARDER_RETURN_IF_ERROR(Salvage(**wreck, *store, report).Run());
+  wreck->reset();
+  std::error_code error;
+  fs::remove_all(scratch, error);
+  if (!error) return {};
+  return MakeError(ErrorCode::kIo, "cannot remove {}: {}", scratch, error.message());
+}
 
 // Where the repair that was cut off put the old files.
 std::string LastDamaged(const std::string& path) {
@@ -369,6 +434,9 @@ std::string LastDamaged(const std::string& path) {
 }  // namespace
 
 Result<RepairReport> Repair(const StoreOptions& options) {
+  if (!FileExists(options.path)) {
+    return MakeError(ErrorCode::kNotFound, "there is no store at {}", options.path);
+  }
   RepairReport report;
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(options.clock->WallNow().time_since_epoch());
@@ -379,18 +447,9 @@ Result<RepairReport> Repair(const StoreOptions& options) {
     report.damaged_files = LastDamaged(options.path);
     return report;
   }
-  LARDER_ASSIGN_OR_RETURN(const bool readable, Wreck::MakeReadable(options.path));
   LARDER_RETURN_IF_ERROR(ReplaceStore(
       options, kWhat,
-      [&](const std::string& incoming) -> Result<void> {
-        LARDER_ASSIGN_OR_RETURN(const auto wreck, Wreck::Open(options.path));
-        StoreOptions target = options;
-        target.path = incoming;
-        target.disk_limit = 0;
-        target.collection_ttl = std::chrono::seconds(0);  // what to drop is not for a repair to say
-        LARDER_ASSIGN_OR_RETURN(const auto store, Store::Open(target));
-        return Salvage(*wreck, *store, report, readable && wreck->is_prefix()).Run();
-      },
+      [&](const std::string& incoming) { return MakeRepaired(options, incoming, report); },
       report.damaged_files));
   return report;
 }

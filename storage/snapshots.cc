@@ -160,6 +160,19 @@ Result<SnapshotInfo> MakeSnapshot(Store::Impl& impl, const std::string& name) {
   return Describe(fs::path(path));
 }
 
+void SweepLeftovers(const std::string& store_path) {
+  std::error_code ignored;
+  // A store that opens is not one whose files are just being moved.
+  fs::remove_all(IncomingPath(store_path), ignored);
+  for (const auto& entry : EntriesOf(SnapshotsPath(store_path), ignored)) {
+    // RocksDB's name for one that is not complete. With a CURRENT it can be seen and removed by
+    // name.
+    const bool half = entry.path().extension() == ".tmp" && !HasDatabase(entry.path().string());
+    std::error_code error;
+    if (half) fs::remove_all(entry.path(), error);
+  }
+}
+
 Result<std::vector<SnapshotInfo>> ListSnapshots(const std::string& store_path) {
   if (!HasDatabase(store_path)) {
     return MakeError(ErrorCode::kNotFound, "no store at {}", store_path);

@@ -17,6 +17,9 @@
 namespace larder {
 namespace {
 
+// For what must not reach the disk, beside the store's own memory_limit: one part of so many.
+constexpr size_t kKeeperShare = 8;
+
 bool IsAboutAMissingFile(const Error& error) {
   return error.message.find(std::strerror(ENOENT)) != std::string::npos;
 }
@@ -95,6 +98,7 @@ Result<Store*> Store::KeeperOf(const Resource& resource) {
     memory.path += " (in memory)";
     memory.in_memory = true;
     memory.disk_limit = 0;
+    memory.memory_limit /= kKeeperShare;
     LARDER_ASSIGN_OR_RETURN(impl_->keeper, Open(memory));
   }
   return impl_->keeper.get();
@@ -439,7 +443,9 @@ Result<std::optional<std::string>> Store::GetDelta(CollectionId collection,
 
 Result<std::string> Store::IndexToken(CollectionId collection, std::string_view value) const {
   const auto known = impl_->FindCollection(collection);
-  if (!known || !known->encrypted) return std::string(value);
+  // Whether it may be shown nobody knows.
+  if (!known) return MakeError(ErrorCode::kNotFound, "there is no collection {}", collection);
+  if (!known->encrypted) return std::string(value);
   if (impl_->cipher()) return impl_->cipher()->Blind(value);
   if (options().in_memory) return std::string(value);
   return MakeError(ErrorCode::kForbidden,

@@ -241,7 +241,7 @@ class Store {
   using DamagedQueueVisitor = std::function<bool(const DamagedQueueItem&)>;
   Result<void> ScanQueue(std::string_view queue, std::string_view after, const QueueVisitor& visit,
                          const DamagedQueueVisitor& damaged = nullptr) const;
-  Result<std::vector<std::string>> Queues() const;
+  Result<std::vector<std::string>> Queues(const SnapshotPtr& snapshot = nullptr) const;
 
   // Changes that wait for a handler, in key order, starting behind `after` (empty name: the start).
   Result<std::optional<std::string>> GetDelta(CollectionId collection, std::string_view handler,

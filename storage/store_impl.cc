@@ -10,6 +10,7 @@
 
 #include "storage/keys.h"
 #include "storage/records.h"
+#include "storage/snapshots.h"
 
 namespace larder {
 namespace {
@@ -52,6 +53,7 @@ Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* en
       mode_(mode),
       env_(env),
       damage_(std::make_shared<Damage>(options.path, writable(), options.clock)),
+      engine_(options.engine),
       dictionaries_({
           .save = [this](const std::string& resource,
                          const Dictionary& dictionary) -> Result<void> {
@@ -146,6 +148,7 @@ Result<void> Store::Impl::OpenDatabase() {
   LARDER_ASSIGN_OR_RETURN(auto database,
                           Database::Open(options, mode_, env_, &recompress_, damage_));
   families_.Learn(*database);
+  if (writable() && !options.in_memory) SweepLeftovers(options.path);
   WriterLock lock(open_mutex_);
   database_ = std::move(database);
   return {};
@@ -161,12 +164,7 @@ Result<void> Store::Impl::CheckFormat() {
   }
   int format = 0;
   std::from_chars(stored->data(), stored->data() + stored->size(), format);
-  if (format > kFormat) {
-    return MakeError(
-        ErrorCode::kUnsupported,
-        "store {} has format {}, and this larder reads formats up to {}; use a newer larder",
-        options.path, *stored, kFormat);
-  }
+  if (format > kFormat) return NewerFormat(options.path, *stored);
   if (format < 1) {
     return MakeError(ErrorCode::kCorruption, "store {} has the unreadable format \"{}\"",
                      options.path, keys::EscapePart(*stored));
@@ -303,26 +301,27 @@ Result<std::vector<DictionaryId>> Store::Impl::EndDrop(const std::set<Dictionary
     const DictionaryId id = dictionary->id();
     if (dropping_.count(id) == 0 || in_use.count(id) != 0) continue;
     rep.Delete(Family::kMeta, records::DictionaryKey(id, resource));
-    dropped_[id] = {resource, dictionary};
     out.push_back(id);
   }
   dropping_.clear();
   if (out.empty()) return out;
   LARDER_RETURN_IF_ERROR(Commit(rep, Durability::kRelaxed));
-  for (const DictionaryId id : out) dictionaries_.Remove(id);
+  for (const DictionaryId id : out) dictionaries_.SetDropped(id, true);
   return out;
 }
 
-void Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
+std::vector<DictionaryId> Store::Impl::KeepDictionaries(Transaction::Rep& rep) {
   MutexLock lock(dictionary_mutex_);
+  std::vector<DictionaryId> back;
   for (const DictionaryId id : rep.dictionaries) {
     dropping_.erase(id);
-    const auto dropped = dropped_.find(id);
-    if (dropped == dropped_.end()) continue;
-    const auto& [resource, dictionary] = dropped->second;
+    const auto dropped = dictionaries_.Dropped(id);
+    if (!dropped) continue;
+    const auto& [resource, dictionary] = *dropped;
     rep.Put(Family::kMeta, records::DictionaryKey(id, resource), dictionary->Serialize());
-    dictionaries_.Add(resource, dictionary);
+    back.push_back(id);
   }
+  return back;
 }
 
 Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
@@ -339,13 +338,16 @@ Result<void> Store::Impl::Commit(Transaction::Rep& rep, Durability durability) {
   if (failed_.load()) LARDER_RETURN_IF_ERROR(Recover());
   if (rep.dictionaries.empty()) return Write(rep, durability);
   ReaderLock naming(naming_mutex_);
-  KeepDictionaries(rep);
-  return Write(rep, durability);
+  const std::vector<DictionaryId> back = KeepDictionaries(rep);
+  LARDER_RETURN_IF_ERROR(Write(rep, durability));
+  for (const DictionaryId id : back) dictionaries_.SetDropped(id, false);
+  return {};
 }
 
 Result<void> Store::Impl::Write(Transaction::Rep& rep, Durability durability) {
   const auto db = database();
-  if (!db) return tl::unexpected(Unavailable());
+  // One that another thread has just opened for reading only would hide why.
+  if (!db || db->mode() != Database::Mode::kOwner) return tl::unexpected(Unavailable());
   rocksdb::WriteOptions write;
   write.sync = durability == Durability::kSync;
   const rocksdb::Status status = (*db)->Write(write, &rep.batch);
@@ -378,6 +380,15 @@ Result<void> Store::Impl::Sync() {
   return {};
 }
 
+Result<LiveChange> Store::Impl::ChangeEngine(const EngineOptions& engine) {
+  const auto db = database();
+  if (!db || db->mode() != Database::Mode::kOwner) {
+    return MakeError(ErrorCode::kNotReady, "store {} is not open for writing", options.path);
+  }
+  MutexLock lock(engine_mutex_);
+  return ChangeDatabaseOptions(*db, engine, engine_);
+}
+
 Store::Impl::Reader Store::Impl::MakeReader(const SnapshotPtr& snapshot) const {
   Reader reader;
   reader.database = snapshot ? snapshot->database() : database();
@@ -385,12 +396,14 @@ Store::Impl::Reader Store::Impl::MakeReader(const SnapshotPtr& snapshot) const {
   return reader;
 }
 
-Result<std::optional<std::string>> Store::Impl::GetMeta(std::string_view key) const {
-  const auto db = database();
-  if (!db) return tl::unexpected(Unavailable());
+Result<std::optional<std::string>> Store::Impl::GetMeta(std::string_view key,
+                                                        const SnapshotPtr& snapshot) const {
+  const Reader reader = MakeReader(snapshot);
+  if (!reader.database) return tl::unexpected(Unavailable());
   std::string value;
   const rocksdb::Status status =
-      (*db)->Get(rocksdb::ReadOptions(), db->family(Family::kMeta), ToSlice(key), &value);
+      (*reader.database)
+          ->Get(reader.options, reader.database->family(Family::kMeta), ToSlice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
   if (!status.ok()) return tl::unexpected(Noted(FromRocks(status, fmt::format("reading {}", key))));
   return std::optional<std::string>(std::move(value));

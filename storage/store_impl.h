@@ -62,6 +62,8 @@ class Store::Impl final : public RowPolicy {
   Result<void> Commit(Transaction::Rep& rep, Durability durability);
   Result<void> Sync();
   void StartFlush();
+  // Changes what RocksDB can change while it runs; a database that is opened again keeps it.
+  Result<LiveChange> ChangeEngine(const EngineOptions& engine);
   // Reads dictionaries and collections again, where another process writes.
   Result<void> Reload();
 
@@ -80,7 +82,8 @@ class Store::Impl final : public RowPolicy {
   };
   Reader MakeReader(const SnapshotPtr& snapshot) const;
 
-  Result<std::optional<std::string>> GetMeta(std::string_view key) const;
+  Result<std::optional<std::string>> GetMeta(std::string_view key,
+                                             const SnapshotPtr& snapshot = nullptr) const;
   using RowVisitor = std::function<bool(std::string_view key, std::string_view value)>;
   // Rows with `prefix`, starting behind `after` (a full key; empty: at the start).
   Result<void> ScanRows(Family family, const std::string& prefix, std::string_view after,
@@ -122,7 +125,7 @@ class Store::Impl final : public RowPolicy {
   // Dropping dictionaries, while values that name them may still be on their way to a commit:
   // begin, look through what is stored, then end with those that nothing names. A commit from
   // before is waited for, so that it is found; one in between keeps its dictionary; one after the
-  // end brings it back. Returns those dropped.
+  // end brings it back. Snapshots from before go on reading what names it. Returns those dropped.
   void BeginDrop(const std::vector<DictionaryId>& ids);
   Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use);
 
@@ -161,7 +164,8 @@ class Store::Impl final : public RowPolicy {
   Result<void> WriteFormat();
   Result<void> LoadDictionaries();
   Result<void> LoadCollections();
-  void KeepDictionaries(Transaction::Rep& rep);
+  // Returns those that the commit brings back.
+  std::vector<DictionaryId> KeepDictionaries(Transaction::Rep& rep);
   Result<void> Write(Transaction::Rep& rep, Durability durability);
   Result<void> WriteHealth() const;
   Result<void> CheckBudget(const Transaction::Rep& rep) const;
@@ -171,8 +175,9 @@ class Store::Impl final : public RowPolicy {
   Result<void> Recover();
   bool TryResume(Database& database);
   bool HasRoom(Database& database);
+  Result<void> ResumeOrReopen() LARDER_REQUIRES(failure_mutex_);
   Result<void> Reopen() LARDER_REQUIRES(failure_mutex_);
-  void StopCompactions(Database& database) const;
+  void AllowCompactions(Database& database, bool allowed) const;
   void SyncLoop(const std::stop_token& stop);
   void JanitorLoop(const std::stop_token& stop, const std::function<void()>& collect_garbage);
 
@@ -187,8 +192,8 @@ class Store::Impl final : public RowPolicy {
   SharedMutex naming_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
   Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(naming_mutex_);
   std::set<DictionaryId> dropping_ LARDER_GUARDED_BY(dictionary_mutex_);
-  std::map<DictionaryId, std::pair<std::string, DictionaryPtr>> dropped_
-      LARDER_GUARDED_BY(dictionary_mutex_);
+  Mutex engine_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
+  EngineOptions engine_ LARDER_GUARDED_BY(engine_mutex_);  // what the database has now
   mutable SharedMutex collections_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
   std::map<CollectionId, std::shared_ptr<const Collection>> collections_
       LARDER_GUARDED_BY(collections_mutex_);

@@ -120,9 +120,14 @@ bool Store::Impl::HasRoom(Database& database) {
 Result<void> Store::Impl::Recover() {
   MutexLock lock(failure_mutex_);
   if (!failed_.load()) return {};
-  const Clock::Steady now = options.clock->Now();
-  if (now < next_recovery_) return tl::unexpected(failure_);
-  next_recovery_ = now + kRecoveryPause;
+  if (options.clock->Now() < next_recovery_) return tl::unexpected(failure_);
+  Result<void> outcome = ResumeOrReopen();
+  // Behind the attempt, which may take longer than the pause: who commits would only wait.
+  next_recovery_ = options.clock->Now() + kRecoveryPause;
+  return outcome;
+}
+
+Result<void> Store::Impl::ResumeOrReopen() {
   if (const auto db = database()) {
     if (!TryResume(*db)) {
       if (options.in_memory || !HasRoom(*db)) return tl::unexpected(failure_);
@@ -150,7 +155,12 @@ Result<void> Store::Impl::Reopen() {
     committed_through_ = (*database_)->GetLatestSequenceNumber();
   }
   database_.reset();
-  auto opened = Database::Open(options, mode_, env_, &recompress_, damage_, committed_through_);
+  StoreOptions as_changed = options;
+  {
+    MutexLock lock(engine_mutex_);
+    as_changed.engine = engine_;
+  }
+  auto opened = Database::Open(as_changed, mode_, env_, &recompress_, damage_, committed_through_);
   if (opened) {
     database_ = *std::move(opened);
     committed_through_.reset();
@@ -170,13 +180,14 @@ Result<void> Store::Impl::Reopen() {
   return tl::unexpected(failure_);
 }
 
-// One would only read the damaged block again, and fail; and tables that cannot be compacted would
+// One would only read the bad block again, and fail; and tables that cannot be compacted would
 // gather until RocksDB lets every write wait for that.
-void Store::Impl::StopCompactions(Database& database) const {
+void Store::Impl::AllowCompactions(Database& database, bool allowed) const {
   if (database.mode() != Database::Mode::kOwner) return;
   for (size_t i = 0; i < kFamilyNames.size(); ++i) {
-    const rocksdb::Status status = database->SetOptions(database.family(static_cast<Family>(i)),
-                                                        {{"disable_auto_compactions", "true"}});
+    const rocksdb::Status status =
+        database->SetOptions(database.family(static_cast<Family>(i)),
+                             {{"disable_auto_compactions", allowed ? "false" : "true"}});
     if (!status.ok()) spdlog::warn("store {}: {}", options.path, status.ToString());
   }
 }
@@ -202,7 +213,7 @@ void Store::Impl::StartFlush() {
 
 void Store::Impl::SyncLoop(const std::stop_token& stop) {
   NameThread("larder-sync");
-  std::weak_ptr<Database> without_compactions;
+  std::weak_ptr<Database> uncompacted;  // the one whose compactions are stopped
   while (!stop.stop_requested()) {
     {
       MutexLock lock(wait_mutex_);
@@ -214,9 +225,12 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
     if (unsynced_.load() && !failed_.load()) (void)Sync();
     if (flush_due_.load() && !failed_.load()) StartFlush();
     mailbox_.Poll(*this);
-    if (const auto db = database(); db && damage_->met() && db != without_compactions.lock()) {
-      without_compactions = db;
-      StopCompactions(*db);
+    if (const auto db = database()) {
+      const bool stopped = db == uncompacted.lock();
+      if (stopped != damage_->KeepsFromCompacting()) {
+        AllowCompactions(*db, stopped);
+        uncompacted = stopped ? nullptr : db;
+      }
     }
     if (options.disk_limit != 0) {
       const bool over = DiskBytes() > options.disk_limit;

@@ -37,13 +37,13 @@ Result<void> Store::ScanQueue(std::string_view queue, std::string_view after,
   return impl_->Noted(std::move(outcome));
 }
 
-Result<std::vector<std::string>> Store::Queues() const {
+Result<std::vector<std::string>> Store::Queues(const SnapshotPtr& snapshot) const {
   std::vector<std::string> out;
   std::string after;
-  const auto database = impl_->database();
-  if (!database) return tl::unexpected(impl_->Unavailable());
+  const Impl::Reader reader = impl_->MakeReader(snapshot);
+  if (!reader.database) return tl::unexpected(impl_->Unavailable());
   std::unique_ptr<rocksdb::Iterator> it(
-      (*database)->NewIterator(rocksdb::ReadOptions(), database->family(Family::kQueues)));
+      (*reader.database)->NewIterator(reader.options, reader.database->family(Family::kQueues)));
   // One seek per queue, however many items it has.
   for (it->SeekToFirst(); it->Valid(); it->Seek(after)) {
     LARDER_ASSIGN_OR_RETURN(auto key, keys::ParseQueueItem({it->key().data(), it->key().size()}));

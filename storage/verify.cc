@@ -128,7 +128,7 @@ class Verifier {
     if (key != records::CollectionKey(info.id)) {
       Report("meta", key, info.id, "the record is of another collection");
     }
-    const auto id = impl_.GetMeta(records::FingerprintKey(info.spec.Fingerprint()));
+    const auto id = impl_.GetMeta(records::FingerprintKey(info.spec.Fingerprint()), snapshot_);
     if (!id || !*id || **id != std::to_string(info.id)) {
       Report("meta", key, info.id, "its fingerprint does not lead to it");
     }
@@ -143,11 +143,12 @@ class Verifier {
 
   Result<void> CheckCollection(const CollectionInfo& info) {
     std::vector<IndexRecord> ready;
-    if (const auto stored = store_.IndexRecords(info.id)) {
-      for (const IndexRecord& record : *stored) {
-        if (record.ready) ready.push_back(record);
-      }
-    }
+    LARDER_RETURN_IF_ERROR(Scan(Family::kMeta, records::IndexKeyPrefix(info.id), info.id,
+                                [&](std::string_view, std::string_view value) {
+                                  auto record = records::DecodeIndex(value);
+                                  if (record && record->ready) ready.push_back(*std::move(record));
+                                  return true;
+                                }));
     const size_t count = ready.size();
     Checked checked{info.id, StoredIndexes(std::move(ready), impl_.cipher()),
                     std::vector<RowSum>(count), std::vector<RowSum>(count)};
@@ -287,7 +288,7 @@ class Verifier {
   }
 
   Result<void> CheckQueues() {
-    const auto queues = store_.Queues();
+    const auto queues = store_.Queues(snapshot_);
     if (!queues) {
       Report("queues", "", 0, queues.error().message);
       return {};

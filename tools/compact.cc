@@ -30,11 +30,16 @@ Result<int> Run(const CompactArguments& arguments, const StopOnSignal& stop) {
   if (arguments.json) {
     const Json json = {{"bytesBefore", report.bytes_before},
                        {"bytesAfter", report.bytes_after},
-                       {"droppedDictionaries", report.dropped_dictionaries}};
+                       {"droppedDictionaries", report.dropped_dictionaries},
+                       {"oldKeysNeeded", report.old_keys_needed}};
     out.Write(json.dump(2) + "\n");
   } else {
     out.Print("{} before, {} after; {} dictionaries dropped\n", HumanBytes(report.bytes_before),
               HumanBytes(report.bytes_after), report.dropped_dictionaries.size());
+    for (const std::string& collection : report.old_keys_needed) {
+      out.Print("keep the older keys: changes of {} wait for a handler and may need them\n",
+                collection);
+    }
   }
   out.Flush();
   return kOk;

@@ -1,6 +1,10 @@
 // A store with a damaged block, in use: whoever reads the block gets an error and nobody gets wrong
 // data, Health() says so from then on, and what is sound is read and written as before.
+#include "storage/damage.h"
+
 #include <gtest/gtest.h>
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 
 #include <chrono>
 #include <functional>
@@ -8,6 +12,9 @@
 #include <thread>
 
 #include "storage/maintenance.h"
+#include "storage/table_reads.h"
+#include "storage/testing.h"
+#include "tests/storage/failing_disk.h"
 #include "tests/storage/support.h"
 
 namespace larder {
@@ -40,7 +47,7 @@ class DamageTest : public ::testing::Test {
     StoreOptions options;
     options.path = dir_.path();
     options.sync_interval = std::chrono::milliseconds(10);
-    store_ = Must(Store::Open(options));
+    store_ = Must(OpenStoreOnEnv(options, disk_.env()));
     pods_ = Must(store_->OpenCollection(SpecOf("pods")));
   }
   // The first block of the family's table is damaged, and the store is open again.
@@ -58,6 +65,18 @@ class DamageTest : public ::testing::Test {
     transaction.PutNote(name, "here");
     Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
   }
+  void ExpectWritesGoOn() {
+    // More tables than RocksDB lets stand without a compaction.
+    for (uint64_t i = 0; i < 50; ++i) {
+      Transaction transaction = store_->Begin();
+      transaction.PutObject(pods_.id, Must(store_->Encode(pods_.id, *Pod(1000 + i))));
+      EXPECT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed)) << i;
+      store_->StartFlush();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(1049)))->json(), Pod(1049)->json());
+    EXPECT_EQ(Must(GetStats(*store_, {.count_objects = false})).reopened, 0U);
+  }
   void ExpectSaidOnceRead(std::string_view family, const std::function<Result<void>()>& read) {
     Damage(family);
     EXPECT_TRUE(store_->Health()) << "nobody has met it yet";
@@ -67,6 +86,7 @@ class DamageTest : public ::testing::Test {
 
   static constexpr size_t kPods = 200;
   testing::TempDir dir_;
+  testing::FailingDisk disk_;
   std::unique_ptr<Store> store_;
   CollectionInfo pods_;
 };
@@ -132,14 +152,56 @@ TEST_F(DamageTest, ACompactionThatMeetsItKeepsNobodyFromWriting) {
   Damage("objects");
   EXPECT_EQ(CodeOf(Compact(*store_)), ErrorCode::kCorruption);
   EXPECT_EQ(CodeOf(store_->Health()), ErrorCode::kCorruption);
-  // More tables than RocksDB lets stand without a compaction.
-  for (int i = 0; i < 50; ++i) {
-    testing::PutAll(*store_, pods_.id, {Pod(1000 + static_cast<uint64_t>(i))});
-    store_->StartFlush();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ExpectWritesGoOn();
+}
+
+// It would refuse the next write, be opened anew, meet the same place, and so on for ever.
+TEST_F(DamageTest, ACompactionThatTheDiskDoesNotLetReadKeepsNobodyFromWritingEither) {
+  Must(Compact(*store_));
+  disk_.FailReadsOf(testing::LargestTable(dir_.path()));
+  EXPECT_EQ(CodeOf(Compact(*store_)), ErrorCode::kIo);
+  EXPECT_GT(disk_.failures(), 0);
+  EXPECT_EQ(CodeOf(store_->Health()), ErrorCode::kIo);
+  ExpectWritesGoOn();
+}
+
+// What a compaction could not write says more of the disk than of a table.
+TEST(Damage, OnlyAReadThatFailedACompactionIsKeptFromRocksDb) {
+  FakeClock clock;
+  Damage damage("a store", false, &clock);
+  rocksdb::Status written = rocksdb::Status::IOError("no space for rent");
+  damage.OnBackgroundError(rocksdb::BackgroundErrorReason::kCompaction, &written);
+  EXPECT_FALSE(written.ok());
+  EXPECT_FALSE(damage.KeepsFromCompacting());
+}
+
+TEST(Damage, CompactionsAreTriedAgainLaterAndLater) {
+  const testing::TempDir dir;
+  testing::FailingDisk disk;
+  const auto env = MakeTableReadsEnv(disk.env());
+  const std::string path = dir.root() + "/1.sst";
+  ASSERT_TRUE(rocksdb::WriteStringToFile(env.get(), "rows", path).ok());
+  std::unique_ptr<rocksdb::FSRandomAccessFile> table;
+  ASSERT_TRUE(env->GetFileSystem()->NewRandomAccessFile(path, {}, &table, nullptr).ok());
+  disk.FailReadsOf("1.sst");
+  char scratch[4];
+  rocksdb::Slice result;
+  const rocksdb::Status failed = table->Read(0, sizeof(scratch), {}, &result, scratch, nullptr);
+  ASSERT_TRUE(IsTableReadError(failed)) << failed.ToString();
+
+  FakeClock clock;
+  Damage damage("a store", false, &clock);
+  EXPECT_FALSE(damage.KeepsFromCompacting());
+  for (const int minutes : {10, 20, 40}) {
+    rocksdb::Status status = failed;
+    damage.OnBackgroundError(rocksdb::BackgroundErrorReason::kCompaction, &status);
+    EXPECT_TRUE(status.ok());
+    EXPECT_TRUE(damage.KeepsFromCompacting());
+    clock.Advance(std::chrono::minutes(minutes) - std::chrono::seconds(1));
+    EXPECT_TRUE(damage.KeepsFromCompacting()) << minutes;
+    clock.Advance(std::chrono::seconds(1));
+    EXPECT_FALSE(damage.KeepsFromCompacting()) << minutes;
   }
-  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(1049)))->json(), Pod(1049)->json());
-  EXPECT_EQ(Must(GetStats(*store_, {.count_objects = false})).reopened, 0U);
 }
 
 }  // namespace

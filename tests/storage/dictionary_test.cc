@@ -208,6 +208,38 @@ TEST_F(DictionaryTest, ADeltaOnItsWayKeepsTheDictionaryOfWhatItHolds) {
   EXPECT_EQ(Must(store_->Decode(pods_.id, known.key, known.value))->json(), Pod(9999)->json());
 }
 
+// What was overwritten since is not moved over: nobody but the snapshot can see it.
+TEST_F(DictionaryTest, ASnapshotReadsWhatADroppedDictionaryMade) {
+  PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
+  store_->WaitForDictionaries();
+  const SnapshotPtr snapshot = store_->TakeSnapshot();
+  const std::string before(Must(store_->Get(pods_.id, PodKey(7)))->json());
+  PutMany(0, 300, [](size_t i) { return Pod(i, 5000 + i); });
+  ChangeShape();
+  clock_.Advance(std::chrono::minutes(11));
+  ASSERT_FALSE(Must(Compact(*store_)).dropped_dictionaries.empty());
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(7)))->resource_version(), "5007");
+  const auto seen = store_->Get(pods_.id, PodKey(7), snapshot);
+  ASSERT_TRUE(seen) << seen.error().ToString();
+  EXPECT_EQ((*seen)->json(), before);
+}
+
+TEST_F(DictionaryTest, OneThatWasBroughtBackIsDroppedAgain) {
+  PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
+  store_->WaitForDictionaries();
+  const EncodedObject late = Must(store_->Encode(pods_.id, *Pod(9999)));
+  ChangeShape();
+  clock_.Advance(std::chrono::minutes(11));
+  Must(Compact(*store_));
+  Transaction transaction = store_->Begin();
+  transaction.PutObject(pods_.id, late);
+  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  ASSERT_EQ(Dictionaries().size(), 2U);
+  EXPECT_EQ(Must(Compact(*store_)).dropped_dictionaries.size(), 1U);
+  EXPECT_EQ(Dictionaries().size(), 1U);
+  EXPECT_EQ(Must(store_->Get(pods_.id, PodKey(9999)))->json(), Pod(9999)->json());
+}
+
 TEST_F(DictionaryTest, AWaitingDeltaKeepsAllDictionaries) {
   PutMany(0, 2600, [](size_t i) { return Pod(i % 300, i + 1); });
   store_->WaitForDictionaries();

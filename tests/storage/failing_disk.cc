@@ -27,6 +27,16 @@ class FailingDisk::Files final : public rocksdb::FileSystemWrapper {
     std::lock_guard lock(mutex_);
     text_ = text;
   }
+  void FailReadsOf(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    unreadable_ = name;
+  }
+  IOStatus OnRead(std::string_view path) {
+    std::lock_guard lock(mutex_);
+    if (unreadable_.empty() || !path.ends_with("/" + unreadable_)) return IOStatus::OK();
+    ++failures_;
+    return IOStatus::IOError("this disk was told to fail");
+  }
   int failures() const {
     std::lock_guard lock(mutex_);
     return failures_;
@@ -71,12 +81,16 @@ class FailingDisk::Files final : public rocksdb::FileSystemWrapper {
                              const rocksdb::FileOptions& options,
                              std::unique_ptr<rocksdb::FSWritableFile>* file,
                              IODebugContext* debug) override;
+  IOStatus NewRandomAccessFile(const std::string& path, const rocksdb::FileOptions& options,
+                               std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                               IODebugContext* debug) override;
 
  private:
   mutable std::mutex mutex_;
-  int syncs_ = 0;     // guarded by mutex_, like all below
-  std::string text_;  // empty: writes succeed
-  std::string hold_;  // empty: no write is to wait
+  int syncs_ = 0;           // guarded by mutex_, like all below
+  std::string text_;        // empty: writes succeed
+  std::string hold_;        // empty: no write is to wait
+  std::string unreadable_;  // empty: no file
   bool held_ = false;
   std::condition_variable wake_;
   int failures_ = 0;
@@ -111,7 +125,34 @@ class LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
   Files* const files_;
 };
 
+template <typename Files>
+class TableFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
+ public:
+  TableFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, Files* files, std::string path)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)), files_(files), path_(std::move(path)) {}
+
+  IOStatus Read(uint64_t offset, size_t size, const IOOptions& options, rocksdb::Slice* result,
+                char* scratch, IODebugContext* debug) const override {
+    IOStatus status = files_->OnRead(path_);
+    if (!status.ok()) return status;
+    return FSRandomAccessFileOwnerWrapper::Read(offset, size, options, result, scratch, debug);
+  }
+
+ private:
+  Files* const files_;
+  const std::string path_;
+};
+
 }  // namespace
+
+IOStatus FailingDisk::Files::NewRandomAccessFile(const std::string& path,
+                                                 const rocksdb::FileOptions& options,
+                                                 std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                                 IODebugContext* debug) {
+  IOStatus status = FileSystemWrapper::NewRandomAccessFile(path, options, file, debug);
+  if (status.ok()) *file = std::make_unique<TableFile<Files>>(std::move(*file), this, path);
+  return status;
+}
 
 IOStatus FailingDisk::Files::NewWritableFile(const std::string& path,
                                              const rocksdb::FileOptions& options,
@@ -141,6 +182,7 @@ FailingDisk::~FailingDisk() = default;
 
 void FailingDisk::FailLogSyncs(int times) { files_->FailSyncs(times); }
 void FailingDisk::FailLogWritesWith(const std::string& text) { files_->FailWritesWith(text); }
+void FailingDisk::FailReadsOf(const std::string& name) { files_->FailReadsOf(name); }
 void FailingDisk::HoldLogWriteWith(const std::string& text) { files_->HoldWriteWith(text); }
 void FailingDisk::AwaitHeld() { files_->AwaitHeld(); }
 void FailingDisk::LetGo() { files_->LetGo(); }

@@ -1,5 +1,5 @@
-// A disk that fails where a test wants it to: writes or syncs of the log, for as long as it says
-// so.
+// A disk that fails where a test wants it to: writes or syncs of the log, or reads of a table, for
+// as long as it says so.
 //
 // Thread-safe. Must outlive the stores on it.
 //
@@ -27,6 +27,8 @@ class FailingDisk {
 
   void FailLogSyncs(int times);
   void FailLogWritesWith(const std::string& text);
+  // Each read of the file with this name, until it is called with "".
+  void FailReadsOf(const std::string& name);
   // The next one that has this text waits until LetGo; AwaitHeld returns once it does.
   void HoldLogWriteWith(const std::string& text);
   void AwaitHeld();

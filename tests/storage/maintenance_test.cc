@@ -197,6 +197,20 @@ TEST_F(MaintenanceTest, ARestoreThatWasCutOffIsFinishedByDoingItAgain) {
   EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
 }
 
+TEST_F(MaintenanceTest, AnOwnerRemovesWhatAKilledOneLeftHalfDone) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  for (const char* half : {"/snapshots/t.tmp", "/incoming"}) {
+    fs::create_directory(dir_.path() + half);
+    std::ofstream(dir_.path() + half + "/000009.sst") << "half";
+  }
+  Open();
+  EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+  EXPECT_FALSE(fs::exists(dir_.path() + "/snapshots/t.tmp"));
+  EXPECT_EQ(Must(ListSnapshots(dir_.path())).size(), 1U);
+  EXPECT_EQ(Count(), 20U);
+}
+
 TEST_F(MaintenanceTest, ARestoreThatWasCutOffBehindAnyFileIsFinishedByDoingItAgain) {
   Put(0, 20);
   Must(Compact(*store_));

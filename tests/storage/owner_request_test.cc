@@ -33,6 +33,10 @@ class OwnerRequestTest : public ::testing::Test {
     return AskOwner(dir_.path(), name, text, {}, patience);
   }
   std::string RequestFile() const { return dir_.path() + "/tuning/request"; }
+  std::string RequestText() const {
+    std::ifstream file(RequestFile());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   void AwaitRequest(bool there) {
     while (fs::exists(RequestFile()) != there) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -55,6 +59,25 @@ TEST_F(OwnerRequestTest, IsAnsweredByTheOwner) {
                  [](const std::string& text) -> Result<std::string> { return text + text; });
   EXPECT_EQ(Must(Ask("twice", "two\nlines ")), "two\nlines two\nlines ");
   ExpectNothingLeft();
+}
+
+// Who asked first has given up, and the next one asks while the owner still works on it.
+TEST_F(OwnerRequestTest, ALateAnswerTakesNoOtherRequestAway) {
+  Open();
+  std::atomic<bool> first{true};
+  AnswerRequests(*store_, "slow", [&](const std::string& text) -> Result<std::string> {
+    if (!first.exchange(false)) return text;
+    while (!RequestText().ends_with("two")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return text;
+  });
+  std::jthread impatient([&] { (void)Ask("slow", "one", kSilence); });
+  while (first) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  impatient.join();
+  const auto answer = Ask("slow", "two");
+  ASSERT_TRUE(answer) << answer.error().ToString();
+  EXPECT_EQ(*answer, "two");
 }
 
 TEST_F(OwnerRequestTest, WhatTheOwnerCouldNotDoComesBackAsItsError) {

@@ -131,6 +131,7 @@ TEST_F(SecretsTest, WithoutAKeyTheyStayInMemory) {
   Store* const memory = Must(store->KeeperOf(SpecOf("secrets").resource));
   ASSERT_NE(memory, store.get());
   EXPECT_EQ(Must(store->KeeperOf(SpecOf("secrets").resource)), memory);
+  EXPECT_EQ(memory->options().memory_limit, store->options().memory_limit / 8);
   const CollectionInfo info = Must(memory->OpenCollection(SpecOf("secrets")));
   testing::PutAll(*memory, info.id, {Secret(1)});
   EXPECT_EQ(Must(memory->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
@@ -138,6 +139,12 @@ TEST_F(SecretsTest, WithoutAKeyTheyStayInMemory) {
   Must(store->Sync());
   EXPECT_EQ(FilesWith("s-1"), std::vector<std::string>());
   EXPECT_EQ(FilesWith(kCanaryField), std::vector<std::string>());
+}
+
+TEST_F(SecretsTest, AnIndexValueOfAnUnknownCollectionIsNotShown) {
+  WriteKeys(kOldKey);
+  const auto store = Must(Store::Open(Options()));
+  EXPECT_EQ(CodeOf(store->IndexToken(77, kCanaryValue)), ErrorCode::kNotFound);
 }
 
 TEST_F(SecretsTest, WithAKeyTheStoreKeepsThemItself) {
@@ -176,6 +183,33 @@ TEST_F(SecretsTest, RotationMovesEveryValueToTheNewKey) {
   size_t read = 0;
   Must(store->Scan(secrets_, {}, {}, [&](const ObjectPtr&) { return ++read != 0; }));
   EXPECT_EQ(read, 400U) << "the old key is not needed any more";
+}
+
+// A change that waits for its handler holds an object as it was sealed.
+TEST_F(SecretsTest, RotationSaysThatPendingChangesMayNeedTheOldKey) {
+  WriteKeys(kOldKey);
+  Fill();
+  const auto rotate = [&] {
+    const auto store = Must(Store::Open(Options()));
+    return Must(Compact(*store)).old_keys_needed;
+  };
+  const auto change = [&](const auto& put) {
+    const auto store = Must(Store::Open(Options()));
+    Transaction transaction = store->Begin();
+    put(*store, transaction);
+    Must(store->Commit(std::move(transaction), Durability::kSync));
+  };
+  change([&](Store& store, Transaction& transaction) {
+    const EncodedObject encoded = Must(store.Encode(secrets_, *Secret(1)));
+    transaction.PutDelta(secrets_, "audit", encoded.key, encoded.value);
+  });
+  EXPECT_TRUE(rotate().empty()) << "there is no older key";
+  WriteKeys(std::string(kNewKey) + "\n" + kOldKey);
+  EXPECT_EQ(rotate(), std::vector<std::string>{"secrets"});
+  change([&](Store&, Transaction& transaction) {
+    transaction.DeleteDelta(secrets_, "audit", Secret(1)->key());
+  });
+  EXPECT_TRUE(rotate().empty()) << "its handler has been told";
 }
 
 TEST_F(SecretsTest, ARowUnderAnOldKeyIsNotUsedAgain) {

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <thread>
 
+#include "storage/mailbox.h"
+#include "storage/store_impl.h"
 #include "storage/testing.h"
 #include "tests/storage/failing_disk.h"
 #include "tests/storage/support.h"
@@ -49,6 +51,12 @@ class StoreFailureTest : public ::testing::Test {
     options.sync_interval = std::chrono::hours(1);
     return options;
   }
+  static int Trigger(const Store& store) {
+    const auto database = store.impl().database();
+    return (*database)
+        ->GetOptions(database->family(Family::kObjects))
+        .level0_file_num_compaction_trigger;
+  }
   static std::string Notes(const Store& store) {
     std::string there;
     for (const char* name : {"before", "failed", "after"}) {
@@ -75,6 +83,32 @@ TEST_F(StoreFailureTest, ACommitWhoseSyncFailedDoesNotComeBack) {
   EXPECT_EQ(disk_.failures(), 1);
   EXPECT_EQ(Notes(*Must(Store::Open({.path = killed}))), "before, after");
   EXPECT_EQ(Notes(*Must(Store::Open({.path = dir_.path()}))), "before, after");
+}
+
+TEST_F(StoreFailureTest, ADatabaseThatIsOpenedAgainKeepsWhatWasChangedInIt) {
+  const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
+  EngineOptions engine;
+  Must(engine.Set("objects.level0_file_num_compaction_trigger", "6"));
+  EXPECT_EQ(Must(ChangeOptions(*store, engine)).changed.size(), 1U);
+  disk_.FailLogSyncs(1);
+  EXPECT_FALSE(PutNote(*store, "failed", Durability::kSync));
+  PutNoteAtLast(*store, "after");
+  ASSERT_EQ(store->impl().reopened(), 1U);
+  EXPECT_EQ(Trigger(*store), 6);
+}
+
+TEST_F(StoreFailureTest, AnOptionThatWasChangedCanBeChangedBack) {
+  StoreOptions options = Options();
+  Must(options.engine.Set("objects.level0_file_num_compaction_trigger", "5"));
+  const auto store = Must(OpenStoreOnEnv(options, disk_.env()));
+  EngineOptions other;
+  Must(other.Set("objects.level0_file_num_compaction_trigger", "6"));
+  Must(ChangeOptions(*store, other));
+  EXPECT_EQ(Trigger(*store), 6);
+  EXPECT_EQ(Must(ChangeOptions(*store, options.engine)).changed.size(), 1U);
+  EXPECT_EQ(Trigger(*store), 5);
+  EXPECT_TRUE(Must(ChangeOptions(*store, options.engine)).changed.empty());
+  EXPECT_EQ(Must(ChangeOptions(*store, {})).at_next_start.size(), 1U) << "what it was is not known";
 }
 
 TEST_F(StoreFailureTest, ACommitWhoseWriteFailedDoesNotComeBack) {

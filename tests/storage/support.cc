@@ -102,6 +102,15 @@ void PutAll(Store& store, CollectionId collection, const std::vector<ObjectPtr>&
   Must(store.Commit(std::move(transaction), Durability::kRelaxed));
 }
 
+std::string LargestTable(const std::string& store_path) {
+  fs::directory_entry largest;
+  for (const auto& entry : fs::directory_iterator(store_path)) {
+    if (entry.path().extension() != ".sst") continue;
+    if (largest.path().empty() || entry.file_size() > largest.file_size()) largest = entry;
+  }
+  return largest.path().filename().string();
+}
+
 size_t DamageTables(const std::string& store_path, std::string_view family, size_t offset) {
   std::vector<std::string> names;
   EXPECT_TRUE(rocksdb::DB::ListColumnFamilies({}, store_path, &names).ok());

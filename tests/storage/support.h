@@ -76,6 +76,9 @@ uint64_t Seed();
 // Puts objects into a collection, in one transaction.
 void PutAll(Store& store, CollectionId collection, const std::vector<ObjectPtr>& objects);
 
+// The name of a store's largest table.
+std::string LargestTable(const std::string& store_path);
+
 // Flips bits of a byte in every table of a family ("objects", "queues", ...), of a store that
 // nobody has open. How many tables that were.
 size_t DamageTables(const std::string& store_path, std::string_view family, size_t offset);
