@@ -54,6 +54,7 @@ ControllerBuilder& ControllerBuilder::WithOptions(ControllerOptions options) {
 }
 
 Result<void> ControllerBuilder::Complete(ReconcileFunction reconcile) {
+  if (!reconcile) return Complete(std::shared_ptr<Reconciler>());
   return Complete(std::make_shared<FunctionReconciler>(std::move(reconcile)));
 }
 

@@ -155,10 +155,6 @@ Result<ManagerConfig> ManagerConfig::Load(int argc, const char* const* argv,
   return config;
 }
 
-Result<ManagerConfig> ManagerConfig::FromEnvironment(const Environment& environment) {
-  return Load(0, nullptr, environment);
-}
-
 Result<void> ManagerConfig::Validate() const {
   InformerConfig scope;
   scope.ns = ns;

@@ -81,8 +81,6 @@ struct ManagerConfig {
   // `environment` null: the process's own.
   static Result<ManagerConfig> Load(int argc, const char* const* argv,
                                     const Environment& environment = nullptr);
-  // Without flags.
-  static Result<ManagerConfig> FromEnvironment(const Environment& environment = nullptr);
 
   // Settings that do not go together: the lease's times, TLS halves, delays.
   Result<void> Validate() const;

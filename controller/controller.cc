@@ -1,7 +1,6 @@
 #include "controller/controller.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <random>
 
@@ -61,11 +60,6 @@ void Controller::Stop() {
   threads_.clear();  // joins
 }
 
-Controller::Stats Controller::GetStats() const {
-  MutexLock lock(mutex_);
-  return {reconciles_, errors_, active_};
-}
-
 bool Controller::WaitForSources() const {
   return std::all_of(waits_for_.begin(), waits_for_.end(), [this](const SharedInformer* source) {
     return source->WaitForSync(Clock::Steady::max(), workers_.get_token()).has_value();
@@ -78,13 +72,7 @@ void Controller::Work() {
   while (ready) {
     const auto item = queue_->GetWithPriority(workers_.get_token());
     if (!item) break;
-    {
-      MutexLock lock(mutex_);
-      ++active_;
-    }
     Process(*item);
-    MutexLock lock(mutex_);
-    --active_;
   }
   MutexLock lock(mutex_);
   --alive_;
@@ -106,8 +94,6 @@ void Controller::Process(const WorkItem& item) {
   // What comes next is stored before the run counts as over: a crash in between repeats the run.
   const auto result = Settle(item, log, outcome);
   queue_->Done(item.item);
-  ++reconciles_;
-  if (result == internal::ControllerMetrics::Result::kError) ++errors_;
   metrics_.Finished(result, environment_.clock->Now() - begin);
 }
 

@@ -11,7 +11,6 @@
 //   controller->Trigger({"default", "web-1"});
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -102,13 +101,6 @@ class Controller {
   bool WaitUntilIdle(Clock::Steady deadline);
   void Stop();
 
-  struct Stats {
-    uint64_t reconciles = 0;
-    uint64_t errors = 0;
-    uint32_t active = 0;
-  };
-  Stats GetStats() const;
-
  private:
   void Work();
   // False: stopped before.
@@ -132,13 +124,10 @@ class Controller {
   std::stop_source runs_;     // of the reconciles
   std::stop_source workers_;  // of handing out
 
-  std::atomic<uint64_t> reconciles_{0};
-  std::atomic<uint64_t> errors_{0};
   mutable Mutex mutex_;
   std::condition_variable_any idle_;
-  uint32_t active_ LARDER_GUARDED_BY(mutex_) = 0;  // reconciles that run
-  uint32_t alive_ LARDER_GUARDED_BY(mutex_) = 0;   // workers
-  std::vector<std::jthread> threads_;              // last
+  uint32_t alive_ LARDER_GUARDED_BY(mutex_) = 0;  // workers
+  std::vector<std::jthread> threads_;             // last
 };
 
 }  // namespace larder

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "client/timestamp.h"
 #include "schema/field_path.h"
@@ -157,14 +156,14 @@ void LeaderElector::Observe(const Record& record) {
   }
   if (record.holder.empty()) return;
   spdlog::info("lease {}/{}: the leader is {}", options_.ns, options_.name, record.holder);
-  if (options_.on_new_leader) options_.on_new_leader(record.holder);
 }
 
 Result<LeaderElector::Record> LeaderElector::Read(const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const ObjectPtr lease,
                           client_.Get(resource_, {options_.ns, options_.name}, {}, stop));
-  const Json json = lease->ToMutable();
   Record record;
+  record.object = lease->ToMutable();
+  const Json& json = record.object;
   record.version = std::string(lease->resource_version());
   const auto spec = json.find("spec");
   if (spec == json.end() || !spec->is_object()) return record;
@@ -186,7 +185,8 @@ Result<LeaderElector::Record> LeaderElector::Read(const std::stop_token& stop) {
 Json LeaderElector::MakeLease(const std::optional<Record>& previous) const {
   const bool renewal = previous && previous->holder == options_.identity;
   const std::string now = FormatMicroTime(options_.clock->WallNow());
-  Json lease;
+  // Labels, annotations and owners that others gave it stay.
+  Json lease = previous ? previous->object : Json::object();
   lease["metadata"]["name"] = options_.name;
   lease["metadata"]["namespace"] = options_.ns;
   if (previous) lease["metadata"]["resourceVersion"] = previous->version;
@@ -207,6 +207,7 @@ Result<void> LeaderElector::Write(const std::optional<Record>& previous, Clock::
   if (!written) return tl::unexpected(written.error());
   Record record;
   record.holder = options_.identity;
+  record.object = (*written)->ToMutable();
   record.version = std::string((*written)->resource_version());
   record.acquire_time = lease.at("spec").at("acquireTime").get<std::string>();
   record.duration_seconds = WholeSeconds(options_.lease_duration);

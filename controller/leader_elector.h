@@ -21,7 +21,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
+#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <stop_token>
@@ -44,8 +45,6 @@ struct LeaderElectionOptions {
   std::chrono::nanoseconds retry_period = std::chrono::seconds(2);
   Clock* clock = RealClock();
   uint64_t random_seed = 0;  // 0: from the system
-  // Called when another leader is seen, on the elector's thread.
-  std::function<void(const std::string& identity)> on_new_leader{};
 };
 
 class LeaderElector {
@@ -83,6 +82,7 @@ class LeaderElector {
     std::string acquire_time;
     int64_t duration_seconds = 0;
     int64_t transitions = 0;
+    Json object = Json::object();  // as the server has it, with what others put there
   };
 
   Result<void> Try(Clock::Steady asked_at, const std::stop_token& stop);

@@ -151,6 +151,20 @@ Setting Listen() {
           ManagerConfig().listen};
 }
 
+Setting MemoryLimit() {
+  return {"LARDER_MEMORY_LIMIT", "what the store may use of memory",
+          "a size of at least 1Mi, like 64Mi",
+          [](ManagerConfig& config, Text text) {
+            // Without a unit it is bytes, which is mostly a unit that was forgotten.
+            constexpr uint64_t kLeast = uint64_t{1} << 20;
+            const auto size = ParseSize(text);
+            if (!size || size->value < kLeast) return false;
+            config.memory_limit = size->value;
+            return true;
+          },
+          "64Mi"};
+}
+
 Setting Namespaces() {
   return {"INFORMER_NAMESPACE",
           "one namespace, or several with commas between them; empty: all",
@@ -182,8 +196,7 @@ std::vector<Setting> MakeSettings() {
                   &C::kubeconfig),
       TextSetting("LARDER_CONTEXT", "the kubeconfig's context", &C::context),
       TextSetting("LARDER_STORE", "the store's directory", &C::store, C().store),
-      BytesSetting("LARDER_MEMORY_LIMIT", "what the store may use of memory", &C::memory_limit,
-                   "64Mi"),
+      MemoryLimit(),
       BytesSetting("LARDER_DISK_LIMIT", "what the store may use of the disk; 0: no bound",
                    &C::disk_limit, "0"),
       TextSetting("LARDER_ENCRYPTION_KEY_FILE", "the key for secrets on disk",

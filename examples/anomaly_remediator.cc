@@ -72,6 +72,12 @@ bool IsInLine(const Object& remediation, const Object& pod, const Json& intent) 
   return IsControlledBy(remediation, pod);
 }
 
+// Made for this pod, which may be gone; what somebody else put there under its name is not ours.
+bool IsOurs(const Object& remediation, const ObjectKey& pod) {
+  const auto owner = ControllerOf(remediation);
+  return owner && owner->kind == "Pod" && owner->name == pod.name;
+}
+
 class Remediator final : public Reconciler {
  public:
   Result<Outcome> Reconcile(ReconcileContext& context, const ReconcileRequest& request) override {
@@ -81,7 +87,7 @@ class Remediator final : public Reconciler {
     LARDER_ASSIGN_OR_RETURN(const ObjectPtr present, client.Find(kRemediations, request.key));
     const auto anomaly = pod ? FindAnomaly(*pod, limit) : std::nullopt;
     if (!anomaly) {
-      if (!present) return Outcome::Done();
+      if (!present || !IsOurs(*present, request.key)) return Outcome::Done();
       context.log().Info("no remediation is needed any more");
       LARDER_RETURN_IF_ERROR(client.Delete(kRemediations, request.key, {}, context.stop()));
       return Outcome::Done();

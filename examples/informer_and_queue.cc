@@ -43,7 +43,10 @@ Result<void> Run(const std::string& directory, const std::stop_token& stop) {
 
   while (auto item = queue->Get(stop)) {
     const auto pod = pods->GetIndexer().GetByKey(*ObjectKey::Parse(*item));
-    if (Reconcile(*item, pod ? *pod : nullptr)) {
+    const bool gone = !pod && pod.error().code == ErrorCode::kNotFound;
+    if (!pod && !gone) {  // the disk, not the cluster
+      (void)queue->AddRateLimited(*item, pod.error().ToString());
+    } else if (Reconcile(*item, gone ? nullptr : *pod)) {
       queue->Forget(*item);
     } else {
       (void)queue->AddRateLimited(*item, "reconcile failed");  // with backoff, counted on disk

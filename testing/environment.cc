@@ -85,10 +85,16 @@ Result<std::unique_ptr<RunningManager>> Environment::Run(const Setup& setup) {
 
 Result<std::unique_ptr<RunningManager>> Environment::Run(const Setup& setup,
                                                          ManagerOptions options) {
+  const Clock* const clock = options.clock;
   LARDER_ASSIGN_OR_RETURN(auto manager, Manager::Create(std::move(options)));
   LARDER_RETURN_IF_ERROR(setup(*manager));
   auto running = std::make_unique<RunningManager>(std::move(manager));
-  const auto synced = (*running)->WaitForSync(RealClock()->Now() + std::chrono::seconds(30));
+  // The manager's clock may be a fake one, which nobody moves while we wait.
+  Result<void> synced;
+  Eventually([&] {
+    synced = (*running)->WaitForSync(clock->Now());
+    return synced || running->Ended();
+  });
   if (synced) return running;
   // Why it ended says more than that it is not in sync.
   const Result<void> ended = running->Stop();

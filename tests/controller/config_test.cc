@@ -162,6 +162,20 @@ TEST_F(ConfigTest, RefusesTimesThatDoNotGoTogether) {
   EXPECT_THAT(Load({"--tls-cert-file=x"}).error().message, HasSubstr("LARDER_TLS_KEY_FILE"));
 }
 
+TEST_F(ConfigTest, RefusesAMemoryLimitWhoseUnitWasForgotten) {
+  EXPECT_THAT(Load({"--memory-limit=64"}).error().message, HasSubstr("at least 1Mi"));
+  EXPECT_EQ(Load({"--memory-limit=64Mi"})->memory_limit, uint64_t{64} << 20);
+}
+
+TEST_F(ConfigTest, TakesSeveralNamespacesAndRefusesWhatIsNone) {
+  EXPECT_EQ(Load({"--informer-namespace=a,b-1"})->ns, "a,b-1");
+  for (const char* wrong : {"a,,b", "A", "a b", "-a", "a/b"}) {
+    const auto config = Load({"--informer-namespace", wrong});
+    ASSERT_FALSE(config) << wrong;
+    EXPECT_THAT(config.error().message, HasSubstr("--informer-namespace: \"" + std::string(wrong)));
+  }
+}
+
 TEST_F(ConfigTest, HelpListsEverySettingWithItsNames) {
   const auto config = Load({"--help"});
   ASSERT_TRUE(config);

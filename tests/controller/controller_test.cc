@@ -553,6 +553,8 @@ TEST_F(ControllerTest, TheBuilderSaysWhatIsMissing) {
                   .error()
                   .message,
               HasSubstr("mapping function"));
+  EXPECT_THAT(ControllerBuilder(target).For("pods").Complete(ReconcileFunction()).error().message,
+              HasSubstr("no reconciler"));
   ASSERT_TRUE(ControllerBuilder(target).For("pods").Complete(nothing));
   const auto again = ControllerBuilder(target).For("pods").Complete(nothing);
   EXPECT_EQ(again.error().code, ErrorCode::kAlreadyExists);

@@ -154,6 +154,20 @@ TEST(Deploy, TheImageHasEveryLibraryThatTheProgramNeeds) {
   EXPECT_GE(packages.size(), 5u) << owners.text;
 }
 
+// A Lease is named after the program: with one name for all of them two controllers would share it.
+TEST(Deploy, TheImageRunsTheProgramUnderItsOwnName) {
+  const std::string dockerfile = ReadFile(kDeploy + "/Dockerfile");
+  const std::string image = dockerfile.substr(dockerfile.rfind("FROM "));
+  EXPECT_THAT(image, ::testing::HasSubstr("/usr/bin/${PROGRAM}"));
+  const std::string begin = "ENTRYPOINT ";
+  std::string command = "PROGRAM=env ";
+  for (const auto& word : Json::parse(image.substr(image.find(begin) + begin.size()))) {
+    command += "'" + word.get<std::string>() + "' ";
+  }
+  const Output ran = RunCommand(command + "'--version' 'a b' | head -1");
+  EXPECT_THAT(ran.text, ::testing::HasSubstr("env (GNU coreutils)"));
+}
+
 TEST(Deploy, PodsRunWithoutPrivileges) {
   if (!Has("kubectl")) GTEST_SKIP() << "kubectl is not installed";
   for (const std::string& overlay : kOverlays) {

@@ -145,6 +145,24 @@ TEST_F(RemediatorTest, KeepsARemediationForEachPodThatIsNotWell) {
   EXPECT_EQ(program->Wait(), 0) << Log();
 }
 
+TEST_F(RemediatorTest, LeavesARemediationThatSomebodyElseMade) {
+  ASSERT_TRUE(cluster().Create("pods", PodJson("well", 0, "")));
+  const auto by_hand = environment_->CreateYaml(R"(
+apiVersion: aiops.example.com/v1alpha1
+kind: Remediation
+metadata: {namespace: default, name: well}
+spec: {podName: well, reason: ByHand, restarts: 0, action: Report}
+)");
+  ASSERT_TRUE(by_hand) << by_hand.error().ToString();
+  auto program = StartManaged("anomaly_remediator");
+  ASSERT_TRUE(cluster().Create("pods", PodJson("crashing", 1, "CrashLoopBackOff")));
+  ASSERT_TRUE(Eventually([&] { return Remediation("crashing") == "CrashLoopBackOff 1"; })) << Log();
+  // It ends when what it has begun is done.
+  program->Signal(SIGTERM);
+  EXPECT_EQ(program->Wait(), 0) << Log();
+  EXPECT_EQ(Remediation("well"), "ByHand 0") << Log();
+}
+
 // Killed at random while objects change: in the end every object is as it should be.
 TEST_F(RemediatorTest, KilledTwentyTimesItSkipsNothing) {
   constexpr int kKills = 20;

@@ -75,10 +75,31 @@ class LeaderElectorTest : public ::testing::Test {
     return (*simulator_->Get("leases.coordination.k8s.io", "kube-system", "lock"))->ToMutable();
   }
 
+  void Patch(const std::string& patch) {
+    ASSERT_TRUE(simulator_->Patch("leases.coordination.k8s.io", "kube-system", "lock", patch));
+  }
+
   std::unique_ptr<apiserver::Simulator> simulator_;
   std::unique_ptr<Candidate> a_;
   std::unique_ptr<Candidate> b_;
 };
+
+TEST_F(LeaderElectorTest, KeepsWhatOthersPutOnTheLease) {
+  const auto kept = [&] {
+    const Json lease = Lease();
+    return lease.at("metadata").value("labels", Json::object()).value("team", "") == "x" &&
+           lease.at("spec").value("strategy", "") == "OldestEmulationVersion";
+  };
+  ASSERT_TRUE(a_->Try());
+  Patch(R"({"metadata":{"labels":{"team":"x"}},"spec":{"strategy":"OldestEmulationVersion"}})");
+  ASSERT_TRUE(a_->Try());  // after a conflict
+  EXPECT_TRUE(kept()) << Lease().dump();
+  ASSERT_TRUE(a_->Try());  // over its own
+  EXPECT_TRUE(kept()) << Lease().dump();
+  a_->elector.Release();
+  ASSERT_TRUE(b_->Try());
+  EXPECT_TRUE(kept()) << Lease().dump();
+}
 
 TEST_F(LeaderElectorTest, TheFirstCreatesTheLeaseAndTheOtherWaits) {
   EXPECT_TRUE(a_->Try());

@@ -222,6 +222,15 @@ TEST_F(ManagerTest, RunsRunnablesAndEndsWhenOneFails) {
   EXPECT_TRUE(ran);
 }
 
+TEST_F(ManagerTest, ARunnableThatThrowsAnythingEndsTheManagerWithAnError) {
+  auto manager = Run([](Manager& target) {
+    return target.Add(Runnable{"odd", [](const std::stop_token&) -> Result<void> { throw 1; }});
+  });
+  const Result<void> ended = manager->Join();
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().message, HasSubstr("runnable odd: it threw"));
+}
+
 TEST_F(ManagerTest, SeveralNamespacesAreWatchedAndNoOther) {
   for (const char* ns : {"a", "b"}) {
     ASSERT_TRUE(cluster().CreateNamespace(ns));

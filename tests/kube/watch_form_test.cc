@@ -25,14 +25,15 @@ struct Heard {
 
 class KubeWatchForm : public KubeTest {
  protected:
+  static constexpr std::chrono::seconds kTime{1};
+
   // All that a watch of a second says.
   std::vector<Heard> Watch(const std::string& version, Form form) {
-    return Hear(MakeRequests().Watch(version, form), form);
+    return Hear(MakeRequests().Watch(version, kTime, form), form);
   }
-  std::vector<Heard> Initial(Form form) { return Hear(MakeRequests().WatchList(form), form); }
+  std::vector<Heard> Initial(Form form) { return Hear(MakeRequests().WatchList(kTime, form), form); }
   Requests MakeRequests() {
     options_.resource = resource_;
-    options_.watch_timeout_min = options_.watch_timeout_max = std::chrono::seconds(1);
     return Requests(options_, 1);
   }
   std::vector<Heard> Hear(const Request& request, Form form) {

@@ -1,0 +1,220 @@
+// What a manager is made of when it runs: informers, queues, and controllers on them.
+#include <algorithm>
+#include <map>
+
+#include "controller/manager_impl.h"
+#include "controller/owner.h"
+#include "informer/informer_config.h"
+#include "queue/queue_config.h"
+
+namespace larder {
+namespace {
+
+std::string RoleName(SourceRole role) {
+  switch (role) {
+    case SourceRole::kFor:
+      return "for";
+    case SourceRole::kOwns:
+      return "owns";
+    case SourceRole::kWatches:
+      break;
+  }
+  return "watches";
+}
+
+}  // namespace
+
+Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
+  InformerContext context;
+  context.store = store.get();
+  context.hot = hot.get();
+  context.transport = transport.get();
+  context.cluster_uid = cluster_uid;
+  context.registry = &registry;
+  FactoryOptions defaults;
+  InformerConfig scope;
+  scope.ns = config.ns;
+  defaults.namespaces = scope.Namespaces();
+  defaults.tweak = options.tweak;
+  defaults.clock = clock;
+  {
+    MutexLock lock(mutex);
+    factory = std::make_unique<SharedInformerFactory>(context, defaults);
+  }
+  resyncer = std::make_unique<internal::Resyncer>(store.get(), clock);
+  early_resyncer = std::make_unique<internal::Resyncer>(store.get(), clock);
+  LARDER_RETURN_IF_ERROR(OpenWatches(stop));
+  std::vector<Controller::Definition> wanted;
+  {
+    MutexLock lock(mutex);
+    wanted = definitions;
+  }
+  const auto named = [](const Controller::Definition& definition, Error error) {
+    error.message = "controller " + definition.name + ": " + error.message;
+    return tl::unexpected(std::move(error));
+  };
+  std::vector<Prepared> prepared;
+  for (const Controller::Definition& definition : wanted) {
+    Result<Prepared> made = MakeController(definition, stop);
+    if (!made) return named(definition, std::move(made).error());
+    prepared.push_back(*std::move(made));
+  }
+  // When all informers are there: a mapping may read what another controller watches.
+  for (const Prepared& one : prepared) {
+    if (auto attached = Attach(one); !attached) {
+      return named(one.controller->definition(), std::move(attached).error());
+    }
+  }
+  return {};
+}
+
+Result<void> Manager::Impl::OpenWatches(const std::stop_token& stop) {
+  std::vector<Source> wanted;
+  {
+    MutexLock lock(mutex);
+    wanted = watches;
+  }
+  for (const Source& source : wanted) {
+    LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(source.resource, stop));
+    LARDER_RETURN_IF_ERROR(OpenInformers(source, resource));
+  }
+  return {};
+}
+
+Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& source,
+                                                                  const Resource& resource) {
+  InformerOptions informer;
+  informer.resource = resource;
+  informer.ns = source.options.ns;
+  informer.label_selector = source.options.label_selector;
+  informer.field_selector = source.options.field_selector;
+  informer.metadata_only = source.options.metadata_only;
+  informer.indexes = source.options.indexes;
+  informer.transform = source.options.transform;
+  if (source.role == SourceRole::kFor) {
+    if (informer.label_selector.empty()) informer.label_selector = config.label_selector;
+    if (informer.field_selector.empty()) informer.field_selector = config.field_selector;
+  }
+  if (source.role == SourceRole::kOwns) informer.indexes.push_back(OwnerIndex());
+  LARDER_ASSIGN_OR_RETURN(std::vector<SharedInformer*> opened, Factory()->ForNamespaces(informer));
+  for (SharedInformer* one : opened) {
+    one->SetAnotherClusterHandler([this] {
+      Fail({ErrorCode::kInternal,
+            "the server is not the cluster that this store was filled from; a restart begins a new "
+            "collection",
+            {},
+            {}});
+    });
+    LARDER_RETURN_IF_ERROR(client->AddInformer(one));
+  }
+  return opened;
+}
+
+WorkQueueOptions Manager::Impl::QueueOptions(const Controller::Definition& definition) {
+  WorkQueueConfig queue;
+  queue.name = definition.name;
+  queue.max_retries = config.max_retries;
+  if (definition.options.max_retries) {
+    queue.max_retries =
+        *definition.options.max_retries == 0 ? std::nullopt : definition.options.max_retries;
+  }
+  queue.rate_limit.base_delay = config.base_delay;
+  queue.rate_limit.max_delay = config.max_delay;
+  queue.rate_limit.qps = config.qps_limit;
+  queue.rate_limit.burst = config.burst;
+  queue.durability = definition.options.durability;
+  WorkQueueOptions made = MakeWorkQueueOptions(queue, store.get(), clock);
+  if (definition.options.rate_limiter) made.rate_limiter = definition.options.rate_limiter();
+  made.metrics = &registry;
+  return made;
+}
+
+// What a standby queues was mostly done by the leader: after a takeover it comes behind what
+// changes then.
+EnqueueFunction Manager::Impl::BehindWhileNotLeading(EnqueueFunction function, int32_t priority) {
+  return [this, function = std::move(function), priority](const ObjectChange& change,
+                                                          const Enqueue& enqueue) {
+    if (elector->IsLeader()) return function(change, enqueue);
+    function(change, [&](std::string_view item, int32_t) { enqueue(item, priority); });
+  };
+}
+
+Result<Manager::Impl::Prepared> Manager::Impl::MakeController(Controller::Definition definition,
+                                                              const std::stop_token& stop) {
+  if (definition.options.max_concurrent_reconciles == 0) {
+    definition.options.max_concurrent_reconciles = config.max_concurrent_reconciles;
+  }
+  LARDER_ASSIGN_OR_RETURN(auto queue, WorkQueue::Open(QueueOptions(definition)));
+  Controller::Environment environment{client.get(),      events.get(),     &registry, clock,
+                                      config.base_delay, config.max_delay, {}};
+  if (elector && definition.options.needs_leader_election) {
+    environment.leads = [this] { return elector->IsLeader(); };
+  }
+  Controller* controller = nullptr;
+  {
+    MutexLock lock(mutex);
+    controllers.push_back(
+        std::make_unique<Controller>(std::move(definition), std::move(queue), environment));
+    controller = controllers.back().get();
+  }
+  const Controller::Definition& kept = controller->definition();
+  health->AddReadyCheck("queue/" + kept.name, [controller]() -> Result<void> {
+    const auto error = controller->queue().Status().error;
+    return error ? tl::unexpected(*error) : Result<void>();
+  });
+  Prepared prepared;
+  prepared.controller = controller;
+  for (const Source& source : kept.sources) {
+    Opened opened{&source, {}, {}};
+    LARDER_ASSIGN_OR_RETURN(opened.resource, Resolve(source.resource, stop));
+    LARDER_ASSIGN_OR_RETURN(opened.informers, OpenInformers(source, opened.resource));
+    if (source.role == SourceRole::kFor) prepared.owner = opened.resource;
+    LARDER_ASSIGN_OR_RETURN(const Store* const keeper, store->KeeperOf(opened.resource));
+    prepared.forgetful = prepared.forgetful || keeper != store.get();
+    prepared.sources.push_back(std::move(opened));
+  }
+  return prepared;
+}
+
+Result<void> Manager::Impl::Attach(const Prepared& prepared) {
+  Controller* const controller = prepared.controller;
+  const Controller::Definition& kept = controller->definition();
+  const Resource& owner = prepared.owner;
+  std::map<std::pair<const SharedInformer*, std::string>, int> alike;
+  for (const auto& [source, resource, informers] : prepared.sources) {
+    std::vector<Predicate> predicates = kept.predicates;
+    predicates.insert(predicates.end(), source->options.predicates.begin(),
+                      source->options.predicates.end());
+    const MapFunction map = source->role == SourceRole::kOwns
+                                ? OwnerOf(owner.kind, owner.ApiVersion(), true, owner.namespaced)
+                                : source->map;
+    const int32_t priority = source->options.priority.value_or(kept.options.priority);
+    EnqueueFunction function = internal::MakeEnqueueFunction(kept.name, map, predicates, priority);
+    if (elector && kept.options.needs_leader_election) {
+      function = BehindWhileNotLeading(std::move(function),
+                                       std::min(priority, kept.options.initial_priority));
+    }
+    for (SharedInformer* informer : informers) {
+      EnqueuerOptions enqueuer;
+      // A source is known by what it is, so that changing the order of calls changes nothing.
+      enqueuer.name =
+          fmt::format("{}/{}/{}", kept.name, RoleName(source->role), resource.ToString());
+      // Of several alike the first keeps that name.
+      const int ordinal = ++alike[{informer, enqueuer.name}];
+      if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
+      enqueuer.revision = kept.options.revision;
+      enqueuer.initial_priority = kept.options.initial_priority;
+      enqueuer.always_initial = prepared.forgetful && source->role == SourceRole::kFor;
+      controller->WaitFor(informer);
+      LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
+    }
+    const auto period = kept.options.resync_period.value_or(config.resync_period);
+    if (source->role == SourceRole::kFor && period.count() > 0) {
+      const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
+      one->Add({controller, informers, predicates, period});
+    }
+  }
+  return {};
+}
+
+}  // namespace larder
