@@ -30,6 +30,14 @@ class EventHandler {
   // heard. An error: nothing is acknowledged, nothing more is told, and it is called again a second
   // later.
   virtual Result<void> Flush() { return {}; }
+
+  // For a handler that passes its calls on (ScopedInformer's, over several informers). Called from
+  // another thread, when a call has not returned by the end of the grace: its thread is left
+  // behind.
+  virtual void LeaveBehind() noexcept {}
+  // True: a call that has just returned may have been passed on to nobody, and is not acknowledged;
+  // nothing more is told.
+  virtual bool IsLeftBehind() const noexcept { return false; }
 };
 
 // For those who need one or two of the three.

@@ -67,6 +67,7 @@ void Listener::Start() {
 bool Listener::Stop(Clock::Steady deadline) {
   RequestStop();
   if (OnOwnThread()) return true;
+  bool ended = false;
   {
     MutexLock lock(mutex_);
     if (!started_) return true;
@@ -85,11 +86,15 @@ bool Listener::Stop(Clock::Steady deadline) {
       left_behind_ = shared_from_this();
       thread_.detach();
       wake_.notify_all();
-      return false;
     }
+    ended = ended_;
   }
-  thread_.join();
-  return true;
+  if (ended) {
+    thread_.join();
+  } else {
+    handler_->LeaveBehind();
+  }
+  return ended;
 }
 
 Result<void> Listener::Forget() {

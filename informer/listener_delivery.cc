@@ -341,7 +341,7 @@ bool Listener::Deliver(const ObjectChange& change) {
   if (threw) ++stats_.exceptions;
   busy_ = false;
   delivering_ = nullptr;
-  if (left_behind_) return false;
+  if (left_behind_ || handler_->IsLeftBehind()) return false;
   if (max_delay_.count() > 0 && unflushed_++ == 0) flush_at_ = clock_->Now() + max_delay_;
   return true;
 }
@@ -357,7 +357,7 @@ Result<bool> Listener::Flush(const std::stop_token& stop) {
     {
       MutexLock lock(mutex_);
       busy_ = false;
-      if (left_behind_) return false;
+      if (left_behind_ || handler_->IsLeftBehind()) return false;
     }
     SetError(outcome);
     if (outcome) {

@@ -34,13 +34,22 @@ class OneAtATime final : public EventHandler {
   }
   std::chrono::nanoseconds MaxDelay() const override { return handler_->MaxDelay(); }
   Result<void> Flush() override {
-    MutexLock lock(mutex_);
-    return handler_->Flush();
+    const Turn turn(*this, /*also_closed=*/true);
+    if (turn.taken) return handler_->Flush();
+    return MakeError(ErrorCode::kCancelled, "it is removed, and busy with a call of another part");
   }
+  // Of one part is of all: when that call returns, no other may begin.
+  void LeaveBehind() noexcept override {
+    left_behind_ = true;
+    Close();
+    handler_->LeaveBehind();
+  }
+  bool IsLeftBehind() const noexcept override { return left_behind_ || handler_->IsLeftBehind(); }
 
  private:
   struct Turn {
-    explicit Turn(OneAtATime& of) : all(of), taken(of.Take()) {}
+    explicit Turn(OneAtATime& of, bool also_closed = false)
+        : all(of), taken(of.Take(also_closed)) {}
     ~Turn() {
       if (taken) all.GiveBack();
     }
@@ -50,10 +59,12 @@ class OneAtATime final : public EventHandler {
     OneAtATime& all;
     const bool taken;
   };
-  bool Take() {
+  // `also_closed`: what was heard before that may still be dealt with, where that keeps nobody
+  // waiting.
+  bool Take(bool also_closed) {
     MutexLock lock(mutex_);
     while (taken_ && !closed_) given_back_.wait(mutex_);
-    if (closed_) return false;
+    if (taken_ || left_behind_ || (closed_ && !also_closed)) return false;
     return taken_ = true;
   }
   void GiveBack() {
@@ -67,6 +78,7 @@ class OneAtATime final : public EventHandler {
   std::condition_variable_any given_back_;
   bool taken_ LARDER_GUARDED_BY(mutex_) = false;
   bool closed_ LARDER_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> left_behind_{false};
 };
 
 namespace {

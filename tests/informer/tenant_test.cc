@@ -1,87 +1,11 @@
 // What tenants and scoped informers see, and above all what they do not.
-#include "informer/tenant.h"
-
 #include <algorithm>
-#include <atomic>
-#include <future>
 #include <set>
-#include <thread>
 
-#include "tests/informer/fixture.h"
+#include "tests/informer/tenant_fixture.h"
 
 namespace larder {
 namespace {
-
-constexpr auto kTenantPatience = std::chrono::seconds(30);
-
-std::set<std::string> KeysOf(const std::vector<ObjectPtr>& objects) {
-  std::set<std::string> keys;
-  for (const ObjectPtr& object : objects) keys.insert(object->key().ToString());
-  return keys;
-}
-
-using Keys = std::set<std::string>;
-
-class TenantTest : public InformerTest {
- protected:
-  void SetUp() override {
-    InformerTest::SetUp();
-    OpenParts();
-    factory_ = std::make_unique<SharedInformerFactory>(Context());
-    for (const char* ns : {"y", "z"}) ASSERT_TRUE(simulator_->CreateNamespace(ns));
-    Put("x", "mine", "red", "n1");
-    Put("x", "other", "blue", "n1");
-    Put("y", "mine", "red", "n2");
-    Put("z", "far", "red", "n1");
-  }
-  void TearDown() override {
-    tenant_.reset();
-    factory_.reset();
-    InformerTest::TearDown();
-  }
-  void Put(const std::string& ns, const std::string& name, const std::string& team,
-           const std::string& node) {
-    const auto made = simulator_->Create(
-        "pods", R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":")" + name +
-                    R"(","namespace":")" + ns + R"(","labels":{"team":")" + team +
-                    R"("}},"spec":{"nodeName":")" + node + R"("}})");
-    ASSERT_TRUE(made) << made.error().ToString();
-  }
-  void Relabel(const std::string& ns, const std::string& name, const std::string& team) {
-    ASSERT_TRUE(simulator_->Patch("pods", ns, name,
-                                  R"({"metadata":{"labels":{"team":")" + team + R"("}}})"));
-  }
-  static InformerOptions Pods() {
-    InformerOptions options;
-    options.resource = *LookupResource("pods");
-    options.indexes = {*IndexDefinition::ByField("node", "spec.nodeName")};
-    return options;
-  }
-  Tenant& Make(TenantOptions options) {
-    auto tenant = Tenant::Create(factory_.get(), std::move(options));
-    EXPECT_TRUE(tenant) << tenant.error().ToString();
-    tenant_ = *std::move(tenant);
-    return *tenant_;
-  }
-  void StartAll() {
-    factory_->Start();
-    const auto synced = factory_->WaitForCacheSync(RealClock()->Now() + kTenantPatience, {});
-    ASSERT_TRUE(synced) << synced.error().ToString();
-  }
-  // Waits until the wide informer, if there is one, has everything the simulator did to pods.
-  void Settle() {
-    uint64_t newest = 0;
-    for (const auto& entry : simulator_->History()) {
-      if (entry.resource == "pods") newest = entry.version;
-    }
-    SharedInformer* const wide = *factory_->FindWider(Pods());
-    if (wide == nullptr) return;
-    ASSERT_TRUE(wide->WaitUntil(std::to_string(newest), RealClock()->Now() + kTenantPatience, {}));
-  }
-
-  std::unique_ptr<SharedInformerFactory> factory_;
-  std::unique_ptr<Tenant> tenant_;
-};
 
 TenantOptions Red() {
   TenantOptions options;
@@ -515,105 +439,6 @@ TEST_F(TenantTest, DurableNamesOfTenantsDoNotMeet) {
   factory_->Shutdown();
 }
 
-// One of its parts refuses it: the others must not have forgotten who it was.
-TEST_F(TenantTest, AFailedRegistrationLeavesADurableNameAsItWas) {
-  HandlerOptions durable;
-  durable.durable_name = "watcher";
-  const auto open = [&] {
-    if (!store_) OpenParts();
-    factory_ = std::make_unique<SharedInformerFactory>(Context());
-    auto scoped = factory_->Scoped(Pods(), {"x", "z"});
-    EXPECT_TRUE(scoped) << scoped.error().ToString();
-    return *std::move(scoped);
-  };
-  {
-    const auto pods = open();
-    const auto handler = std::make_shared<RecordingHandler>();
-    const auto registration = pods->AddEventHandler(handler, durable);
-    ASSERT_TRUE(registration);
-    StartAll();
-    ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
-  }
-  factory_.reset();
-  Close();
-  const auto pods = open();
-  const std::vector<SharedInformer*> parts = *factory_->ForNamespaces(Pods(), {"x", "z"});
-  SharedInformer* const first = parts[0];
-  ASSERT_EQ(first->options().ns, "x");
-  ASSERT_TRUE(parts[1]->AddEventHandler(std::make_shared<RecordingHandler>(), durable));
-  EXPECT_EQ(pods->AddEventHandler(std::make_shared<RecordingHandler>(), durable).error().code,
-            ErrorCode::kAlreadyExists);
-  StartAll();
-  Relabel("x", "mine", "blue");
-  const auto version = simulator_->Snapshot("pods").at("x/mine").second;
-  ASSERT_TRUE(first->WaitUntil(version, RealClock()->Now() + kTenantPatience, {}));
-  const auto handler = std::make_shared<RecordingHandler>();
-  const auto registration = first->AddEventHandler(handler, durable);
-  ASSERT_TRUE(registration);
-  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
-  EXPECT_EQ(handler->Calls().size(), 1u);
-  EXPECT_EQ(handler->Count("update x/mine"), 1u);
-}
-
-// It has the turn for which the thread of the other namespace waits.
-TEST_F(TenantTest, AHandlerOfSeveralNamespacesMayRemoveItself) {
-  InformerOptions options = Pods();
-  options.handler_grace = std::chrono::seconds(2);
-  const auto pods = factory_->Scoped(options, {"x", "z"});
-  ASSERT_TRUE(pods) << pods.error().ToString();
-  std::shared_ptr<ScopedInformer::Registration> registration;
-  std::atomic<int> calls{0};
-  std::atomic<bool> removed{false};
-  auto handler = std::make_shared<EventHandlerFuncs>();
-  handler->on_add = [&](const ObjectPtr&, bool) {
-    if (++calls > 1) return;
-    const auto delivers = [](const ListenerStats& stats) { return stats.buffered > 0; };
-    EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) {
-      const auto stats = registration->Stats();
-      return std::all_of(stats.begin(), stats.end(), delivers);
-    }));
-    for (int i = 0; i < 2000; ++i) std::this_thread::yield();
-    const auto outcome = (*pods)->RemoveEventHandler(registration);
-    EXPECT_TRUE(outcome) << outcome.error().ToString();
-    removed = true;
-  };
-  registration = *(*pods)->AddEventHandler(handler);
-  StartAll();
-  EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return removed.load(); }));
-  EXPECT_TRUE(factory_->Shutdown().empty());
-  EXPECT_EQ(calls, 1);
-}
-
-// Its threads swallow what they are told once it is closed: no name may count that as heard.
-TEST_F(TenantTest, AHandlerIsWithdrawnFromAllNamespacesBeforeAnyIsWaitedFor) {
-  const auto pods = factory_->Scoped(Pods(), {"x", "z"});
-  ASSERT_TRUE(pods) << pods.error().ToString();
-  HandlerOptions durable;
-  durable.durable_name = "watcher";
-  std::promise<void> told, release;
-  auto handler = std::make_shared<EventHandlerFuncs>();
-  handler->on_update = [&](const ObjectPtr&, const ObjectPtr&) {
-    told.set_value();
-    release.get_future().wait();
-  };
-  const auto registration = (*pods)->AddEventHandler(handler, durable);
-  StartAll();
-  ASSERT_TRUE(
-      RecordingHandler().WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
-  Relabel("x", "mine", "blue");
-  told.get_future().wait();
-  auto removing =
-      std::async(std::launch::async, [&] { return (*pods)->RemoveEventHandler(*registration); });
-  const auto informers = factory_->ForNamespaces(Pods(), {"x", "z"});
-  EXPECT_TRUE(RecordingHandler().WaitFor([&](const auto&) {
-    return std::all_of(informers->begin(), informers->end(), [](SharedInformer* informer) {
-      return informer->Status().handlers.empty();
-    });
-  }));
-  release.set_value();
-  EXPECT_TRUE(removing.get());
-}
-
 // What was kept while it was not there has met no filter yet.
 TEST_F(TenantTest, ADurableHandlerThatComesLateHearsOnlyOfItsOwn) {
   Put("x", "leaves", "red", "n1");
@@ -665,23 +490,6 @@ TEST_F(TenantTest, ADurableHandlerThatComesLateHearsOnlyOfItsOwn) {
   EXPECT_EQ(heard, (Keys{"add y/own", "delete x/goes", "delete x/leaves", "update y/mine"}));
   EXPECT_EQ(second->Calls().size(), 4u);
   factory_->Shutdown();
-}
-
-TEST_F(TenantTest, SeveralNamespacesInOneRequestAreSeenAsOne) {
-  const auto pods = factory_->Scoped(Pods(), {"x", "z"});
-  ASSERT_TRUE(pods) << pods.error().ToString();
-  auto handler = std::make_shared<RecordingHandler>();
-  const auto registration = (*pods)->AddEventHandler(handler);
-  ASSERT_TRUE(registration);
-  StartAll();
-  EXPECT_TRUE((*pods)->HasSynced());
-  EXPECT_EQ(KeysOf((*pods)->List({})->objects), (Keys{"x/mine", "x/other", "z/far"}));
-  EXPECT_EQ(KeysOf(*(*pods)->ByIndex("node", "n1")), (Keys{"x/mine", "x/other", "z/far"}));
-  EXPECT_FALSE((*pods)->Get({"y", "mine"}));
-  ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add") == 3; }));
-  Relabel("z", "far", "blue");
-  EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("update z/far") == 1; }));
-  EXPECT_TRUE((*pods)->RemoveEventHandler(*registration));
 }
 
 }  // namespace
