@@ -68,6 +68,10 @@ CollectionSync::~CollectionSync() { Stop(); }
 
 void CollectionSync::Stop() {
   stop_.request_stop();
+  {
+    MutexLock lock(mutex_);
+    changed_.notify_all();
+  }
   fifo_.Close();
   if (committer_.joinable()) committer_.join();
 }
@@ -120,7 +124,7 @@ Result<void> CollectionSync::WaitUntil(std::string_view resource_version, Clock:
                        indexer_->collection().spec.ToString(), cursor_.resource_version,
                        resource_version);
     }
-    if (!options_.clock->WaitUntil(mutex_, changed_, deadline, stop)) {
+    if (stop_.stop_requested() || !options_.clock->WaitUntil(mutex_, changed_, deadline, stop)) {
       return MakeError(ErrorCode::kCancelled, "stopped while waiting for version {}",
                        resource_version);
     }

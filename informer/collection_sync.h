@@ -6,8 +6,8 @@
 //
 // A list is differential: an object whose uid and resourceVersion are stored already is only marked
 // as seen, and what was not seen at the end of the list is swept: those are the deletes that nobody
-// watched, reported with the last known state. The marks are 16 bytes an object, in memory; a crash
-// in mid-list leaves the collection marked as unfinished, and the next start lists again.
+// watched, reported with the last known state. The marks are 10 to 12 bytes an object, in memory; a
+// crash in mid-list leaves the collection marked as unfinished, and the next start lists again.
 //
 // A failed commit fails every later call with its error until Start() is called again: nothing is
 // skipped, the cursor stays.
@@ -105,7 +105,7 @@ class CollectionSync final : public Target {
   // Complete up to the cursor since Start (or a list since then)?
   Cursor cursor() const;
   CollectionSyncStats Stats() const;
-  // Waits until everything up to this version is committed; kTimeout, kCancelled.
+  // Waits until everything up to this version is committed; kTimeout; kCancelled, also by Stop.
   Result<void> WaitUntil(std::string_view resource_version, Clock::Steady deadline,
                          const std::stop_token& stop) const;
 

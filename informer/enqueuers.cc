@@ -41,6 +41,10 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   enqueuer->options = std::move(options);
   enqueuer->function = std::move(function);
   const std::string name = EnqueuerName(enqueuer->options.name);
+  if (queue == nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument, "enqueuer {} has no queue",
+                     enqueuer->options.name);
+  }
   bool initial_due = false;
   bool known = false;
   {
@@ -63,13 +67,16 @@ Result<void> SharedInformer::AddEnqueuer(WorkQueue* queue, EnqueuerOptions optio
   // What was kept is due to a raised revision, too: it may be a delete.
   Result<void> outcome = known ? EnqueueKept(*enqueuer) : Result<void>();
   if (outcome && initial_due) outcome = EnqueueAll(*enqueuer);
-  if (outcome) return outcome;
-  // As if it had never been: it may be added again, and a known name's changes are kept until then.
+  if (!outcome) ReleaseEnqueuer(enqueuer->options.name);
+  return outcome;
+}
+
+void SharedInformer::ReleaseEnqueuer(const std::string& enqueuer) {
+  const std::string name = EnqueuerName(enqueuer);
   const auto writer = indexer_->BeginWrite();
   MutexLock lock(mutex_);
-  std::erase(enqueuers_, enqueuer);
-  if (known) absent_.try_emplace(name, indexer_.get(), name);
-  return outcome;
+  std::erase_if(enqueuers_, [&](const auto& one) { return one->options.name == enqueuer; });
+  if (names_->Revision(name)) absent_.try_emplace(name, indexer_.get(), name);
 }
 
 // What changed while nobody of this name was there, deletes included.

@@ -65,14 +65,16 @@ void Listener::Work(const std::stop_token& stop) {
 // False: left behind.
 Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
   BeginResyncWhenDue();
-  LARDER_RETURN_IF_ERROR(ReadStream());
+  // What of the stream cannot be read keeps nothing back that came since.
+  const Result<void> read = ReadStream();
   LARDER_ASSIGN_OR_RETURN(const bool delivered, DeliverBuffered(stop));
   if (!delivered) return false;
   if (synced_) LARDER_RETURN_IF_ERROR(RememberName());
-  if (MayGather()) return true;
+  if (read && MayGather()) return true;
   LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
   if (!flushed) return false;
   LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
+  LARDER_RETURN_IF_ERROR(read);
   if (stop.stop_requested()) return true;
   return DeliverRows(stop);
 }
@@ -128,7 +130,7 @@ Result<void> Listener::ReadStream() {
     after = stream_after_;
     stream = stream_;
   }
-  LARDER_RETURN_IF_ERROR(indexer_->ForEach(
+  const Result<void> read = indexer_->ForEach(
       options_.ns, after,
       [&](const ObjectPtr& object) {
         if (scanned >= most || bytes >= options_.buffer_bytes / 4) {
@@ -141,8 +143,14 @@ Result<void> Listener::ReadStream() {
         if (Holds(*object)) piece.push_back(object);
         return true;
       },
-      indexer_->TakeView()));
+      indexer_->TakeView());
   MutexLock lock(mutex_);
+  if (!read) {
+    // A resync has told it all before; it is not worth another look every time.
+    const bool damage = read.error().code == ErrorCode::kCorruption;
+    if (damage && stream == Stream::kResync) EndStream();
+    return read;
+  }
   const auto now = clock_->Now();
   for (ObjectPtr& object : piece) {
     ObjectChange change =

@@ -163,6 +163,7 @@ ScopedInformer::~ScopedInformer() = default;
 
 Result<std::shared_ptr<ScopedInformer::Registration>> ScopedInformer::AddEventHandler(
     std::shared_ptr<EventHandler> handler, HandlerOptions options) {
+  if (!handler) return MakeError(ErrorCode::kInvalidArgument, "the handler is null");
   auto registration = std::make_shared<Registration>();
   registration->bytes_ = options.buffer_bytes;
   if (quota_ != nullptr) {
@@ -226,14 +227,20 @@ Result<void> ScopedInformer::AddEnqueuer(WorkQueue* queue, const EnqueuerOptions
                                          const EnqueueFunction& function) {
   EnqueuerOptions named = options;
   named.name = prefix_ + options.name;
-  for (const Part& part : parts_) {
-    LARDER_RETURN_IF_ERROR(part.informer->AddEnqueuer(
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const auto added = parts_[i].informer->AddEnqueuer(
         queue, named,
-        [scope = part.scope, function](const ObjectChange& change, const Enqueue& enqueue) {
+        [scope = parts_[i].scope, function](const ObjectChange& change, const Enqueue& enqueue) {
           const auto seen =
               Narrow(change, [&](const Object& object) { return scope.Contains(object); });
           if (seen) function(*seen, enqueue);
-        }));
+        });
+    if (added) continue;
+    // As if it had never come, so that it may come again.
+    for (size_t before = 0; before < i; ++before) {
+      parts_[before].informer->ReleaseEnqueuer(named.name);
+    }
+    return added;
   }
   return {};
 }

@@ -89,6 +89,7 @@ Result<std::unique_ptr<SharedInformer>> SharedInformer::Open(const InformerConte
   informer->names_ =
       std::make_unique<DurableNames>(context.store, informer->indexer_->collection().id);
   LARDER_RETURN_IF_ERROR(informer->names_->Load());
+  informer->DropNobodysRows();
   informer->KeepForAbsent();
   CollectionSyncOptions sync;
   sync.durability = kept.durability;
@@ -137,6 +138,22 @@ void SharedInformer::KeepForAbsent() {
   MutexLock lock(mutex_);
   for (const std::string& name : names_->All()) {
     absent_.try_emplace(name, indexer_.get(), name);
+  }
+}
+
+void SharedInformer::DropNobodysRows() {
+  const CollectionId collection = indexer_->collection().id;
+  const auto handlers = context_.store->DeltaHandlers(collection);
+  Result<void> dropped = handlers.map([](const auto&) {});
+  for (const std::string& handler : handlers.value_or(std::vector<std::string>())) {
+    if (!names_->Revision(handler) && dropped) {
+      dropped = context_.store->DropDeltas(collection, handler);
+    }
+  }
+  // They cost room and nothing else: no reason not to start.
+  if (!dropped) {
+    spdlog::warn("{}: rows of handlers that are gone are still there: {}",
+                 indexer_->collection().spec.ToString(), dropped.error().ToString());
   }
 }
 
@@ -252,6 +269,12 @@ tl::unexpected<Error> SharedInformer::LeftBehind(const Listener& listener) const
 }
 
 Result<void> SharedInformer::ReleaseEventHandler(const Registration& registration) {
+  {
+    MutexLock lock(mutex_);
+    if (std::find(listeners_.begin(), listeners_.end(), registration) == listeners_.end()) {
+      return MakeError(ErrorCode::kNotFound, "no such handler");
+    }
+  }
   const std::string& name = registration->name();
   if (registration->OnOwnThread()) {
     return MakeError(ErrorCode::kInvalidArgument, "handler {} cannot release itself", name);
@@ -352,7 +375,16 @@ void SharedInformer::Run(const std::stop_token& stop) {
   }
   spdlog::error("{}: the server is not the cluster that this store was filled from",
                 indexer_->collection().spec.ToString());
-  if (handler) handler();
+  if (!handler) return;
+  try {
+    handler();
+  } catch (const std::exception& thrown) {
+    spdlog::error("{}: the handler of another cluster threw: {}",
+                  indexer_->collection().spec.ToString(), thrown.what());
+  } catch (...) {
+    spdlog::error("{}: the handler of another cluster threw",
+                  indexer_->collection().spec.ToString());
+  }
 }
 
 std::vector<std::string> SharedInformer::Stop() { return StopBy(GraceEnd()); }
@@ -372,7 +404,9 @@ std::vector<SharedInformer::Registration> SharedInformer::EndStream() {
     changed_.notify_all();
   }
   if (sync_) sync_->Stop();
-  if (thread_.joinable()) thread_.join();
+  // A handler that stops it from its own thread is not waited for: it ends with that call.
+  const bool own = thread_.get_id() == std::this_thread::get_id();
+  if (thread_.joinable() && !own) thread_.join();
   // All are told before any is waited for: they share the grace.
   for (const Registration& listener : listeners) listener->RequestStop();
   return listeners;

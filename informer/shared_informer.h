@@ -202,12 +202,12 @@ class SharedInformer final : private ChangeSink {
   // The same for several who declare what they need: one that is there already as it is asked for
   // is fine, another definition under its name is kAlreadyExists.
   Result<void> EnsureIndexers(std::vector<IndexDefinition> indexes);
-  // Called when the server turns out to be another cluster, from the informer's thread. Open a new
-  // informer then.
+  // Called when the server turns out to be another cluster, from the informer's thread, which it
+  // may stop, but not destroy. Open a new informer then.
   void SetAnotherClusterHandler(std::function<void()> handler);
   // Called with every failure of a list or a watch, from the informer's thread,
-  // before the wait that follows it. The failure is in Status(), the log and
-  // the metrics in any case.
+  // before the wait that follows it; it may stop the informer, but not destroy
+  // it. The failure is in Status(), the log and the metrics in any case.
   void SetWatchErrorHandler(std::function<void(const Error&)> handler);
 
   const InformerOptions& options() const { return options_; }
@@ -233,8 +233,13 @@ class SharedInformer final : private ChangeSink {
   void InSync() override;
   void Run(const std::stop_token& stop);
   void KeepForAbsent();
+  // Removes rows of which no name is known: of handlers without one, and of those that were killed
+  // before theirs was.
+  void DropNobodysRows();
   Result<void> EnqueueAll(Enqueuer& enqueuer);
   Result<void> EnqueueKept(Enqueuer& enqueuer);
+  // As if it had never been: it may be added again, and a known name's changes are kept until then.
+  void ReleaseEnqueuer(const std::string& enqueuer);
   Result<void> RememberEnqueuer(Enqueuer& enqueuer);
   void RememberEnqueuers();
   static void StageItems(Enqueuer& enqueuer, Indexer::Writer& writer, const ObjectChange& change);

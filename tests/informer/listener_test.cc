@@ -366,6 +366,41 @@ TEST_F(SpillingCommitTest, AlsoWhenTheThreadWaitsForItWithNothingBuffered) {
   Run(/*released_before_publish=*/true);
 }
 
+// A stored object that cannot be read ends a resync, and keeps nothing that came since from being
+// told.
+TEST_F(ListenerTest, ADamagedObjectThatAResyncMeetsKeepsNoChangeBack) {
+  const auto pod = [](const std::string& name) {
+    return *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{0}","namespace":"x","uid":"{0}","resourceVersion":"1"}}}})",
+        name));
+  };
+  FakeClock clock;
+  HandlerOptions options;
+  options.durable_name = "audit";
+  options.resync_period = std::chrono::minutes(1);
+  const auto handler = std::make_shared<RecordingHandler>();
+  Listener listener(indexer_.get(), names_.get(), handler, options, "audit", &clock);
+  ASSERT_TRUE(names_->Remember("audit", options.revision));
+  ASSERT_TRUE(listener.Open(/*complete=*/true));
+  ASSERT_TRUE(listener.DeliverWaiting({}));
+  ASSERT_TRUE(listener.HasSynced());
+  clock.Advance(std::chrono::minutes(2));
+  {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Upsert(pod("a"), EncodedObject{{"x", "a"}, "not an object"}));
+    ASSERT_TRUE(writer->Upsert(pod("b"), *indexer_->Prepare(*pod("b"))));
+    ASSERT_TRUE(listener.Stage(*writer, {ChangeType::kAdded, nullptr, pod("b"), false, false}));
+    ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+    listener.Publish(/*committed=*/true);
+  }
+  const auto met = listener.DeliverWaiting({});
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code, ErrorCode::kCorruption);
+  EXPECT_EQ(handler->Calls(), std::vector<std::string>{"add x/b"});
+  EXPECT_EQ(listener.Stats().rows, 0U) << "and it is acknowledged";
+  EXPECT_TRUE(listener.DeliverWaiting({})) << "until the next resync";
+}
+
 TEST_F(ListenerTest, ADurableNameThatCouldNotBeWrittenIsWrittenLater) {
   HandlerOptions options;
   options.durable_name = "audit";

@@ -198,6 +198,12 @@ TEST_F(EnqueuerTest, OneThatCouldNotBeAddedMayBeAddedAgain) {
   EXPECT_EQ(Drain(), std::set<std::string>{"x/a"});
 }
 
+TEST_F(EnqueuerTest, OneWithoutAQueueIsRefused) {
+  Open();
+  EXPECT_EQ(informer_->AddEnqueuer(nullptr, {.name = "work"}, {}).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
 TEST_F(EnqueuerTest, ANameThatCouldNotBeWrittenIsWrittenWithTheNextCommit) {
   CreatePod("a");
   OpenWithQueue();

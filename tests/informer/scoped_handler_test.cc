@@ -138,6 +138,36 @@ TEST_F(ScopedHandlerTest, WhatIsLeftBehindCallsItNoMoreAndAcknowledgesNothing) {
       [](const auto& h) { return h.Count("update x/mine") == 1 && h.Count("update z/far") == 1; }));
 }
 
+TEST_F(ScopedHandlerTest, NoHandlerIsRefused) {
+  OpenScoped(std::chrono::minutes(10));
+  EXPECT_EQ(scoped_->AddEventHandler(nullptr).error().code, ErrorCode::kInvalidArgument);
+}
+
+// The second part refuses it: the first must let go of it.
+TEST_F(ScopedHandlerTest, AnEnqueuerThatCouldNotBeAddedMayBeAddedAgain) {
+  OpenScoped(std::chrono::minutes(10));
+  StartAll();
+  const auto queue = *WorkQueue::Open({.name = "work", .store = store_.get()});
+  const auto informers = *factory_->ForNamespaces(Pods(), {"x", "z"});
+  const auto enqueue_key = [](const ObjectChange& change, const Enqueue& enqueue) {
+    enqueue(change.current()->key().ToString(), 0);
+  };
+  ASSERT_TRUE(informers[1]->AddEnqueuer(queue.get(), {.name = "watcher"}, enqueue_key));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto refused = scoped_->AddEnqueuer(queue.get(), {.name = "watcher"}, enqueue_key);
+    EXPECT_EQ(refused.error().code, ErrorCode::kAlreadyExists);
+    EXPECT_TRUE(informers[0]->AddEnqueuer(queue.get(), {.name = std::to_string(attempt)}, {}));
+  }
+  // What changes is kept for it: its name is known.
+  Relabel("x", "mine", "blue");
+  const auto version = simulator_->Snapshot("pods").at("x/mine").second;
+  ASSERT_TRUE(informers[0]->WaitUntil(version, RealClock()->Now() + kTenantPatience, {}));
+  while (const auto item = queue->Get({}, std::chrono::milliseconds(200))) queue->Done(*item);
+  ASSERT_TRUE(informers[0]->AddEnqueuer(queue.get(), {.name = "watcher"}, enqueue_key));
+  EXPECT_EQ(queue->Get({}, kTenantPatience), "x/mine");
+  factory_->Shutdown();
+}
+
 // One of its parts refuses it: the others must not have forgotten who it was.
 TEST_F(TenantTest, AFailedRegistrationLeavesADurableNameAsItWas) {
   HandlerOptions durable;

@@ -217,6 +217,55 @@ TEST_F(InformerTest, ForeignRegistrationIsRefused) {
   EXPECT_TRUE(informer_->RemoveEventHandler(mine));
 }
 
+// It is not ours, and goes on.
+TEST_F(InformerTest, ForeignRegistrationIsNotReleased) {
+  CreatePod("a");
+  Open();
+  Sync();
+  InformerOptions other;
+  other.resource = *LookupResource("pods");
+  other.label_selector = "app=web";
+  const auto foreign = *SharedInformer::Open(Context(), other);
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  for (SharedInformer* informer : {informer_.get(), foreign.get()}) informer->Start();
+  // Both know the name, so that neither would be refused for that.
+  const auto handler = std::make_shared<RecordingHandler>();
+  const auto ours = *informer_->AddEventHandler(handler, durable);
+  const auto theirs = *foreign->AddEventHandler(handler, durable);
+  ASSERT_TRUE(
+      handler->WaitFor([&](const auto&) { return ours->HasSynced() && theirs->HasSynced(); }));
+  EXPECT_EQ(informer_->ReleaseEventHandler(theirs).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(informer_->ReleaseEventHandler(nullptr).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(informer_->RemoveEventHandler(nullptr).error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(theirs->HasEnded());
+}
+
+// A handler without a name has a number of its process, which nobody asks for again.
+TEST_F(InformerTest, RowsThatAreNobodysAreRemovedAtTheNextStart) {
+  CreatePod("a");
+  HandlerOptions durable;
+  durable.durable_name = "watcher";
+  Open();
+  const auto handler = std::make_shared<RecordingHandler>();
+  const auto registration = informer_->AddEventHandler(handler, durable);
+  Sync();
+  ASSERT_TRUE(handler->WaitFor([&](const auto&) { return (*registration)->HasSynced(); }));
+  const CollectionId collection = informer_->GetIndexer().collection().id;
+  ASSERT_TRUE(informer_->ReleaseEventHandler(*registration));
+  TouchPod("a");
+  CatchUp();
+  {
+    Transaction transaction = store_->Begin();
+    transaction.PutDelta(collection, "~7", {"x", "a"}, "left by a process that was killed");
+    ASSERT_TRUE(store_->Commit(std::move(transaction), Durability::kRelaxed));
+  }
+  ASSERT_EQ(store_->DeltaHandlers(collection)->size(), 2u);
+  Close();
+  Open();
+  EXPECT_EQ(*store_->DeltaHandlers(collection), std::vector<std::string>{"watcher"});
+}
+
 TEST_F(InformerTest, OneHandlerRegisteredTwiceHearsTwice) {
   CreatePod("a");
   Open();
@@ -384,6 +433,20 @@ TEST_F(StandingClockTest, WaitForSyncIsWokenByStop) {
   const Result<void> outcome = synced.get();
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, ErrorCode::kCancelled);
+}
+
+TEST_F(StandingClockTest, WaitUntilIsWokenByStop) {
+  OpenOnFakeClock();
+  std::stop_source give_up;
+  auto reached = std::async(std::launch::async, [&] {
+    return informer_->WaitUntil("999999999", Clock::Steady::max(), give_up.get_token());
+  });
+  ASSERT_TRUE(waiter_.WaitFor([this](const auto&) { return clock_.Waiters() > 0; }));
+  informer_->Stop();
+  const bool woken = reached.wait_for(seconds(20)) == std::future_status::ready;
+  EXPECT_TRUE(woken);
+  give_up.request_stop();
+  EXPECT_EQ(reached.get().error().code, ErrorCode::kCancelled);
 }
 
 TEST_F(InformerTest, WaitUntilServesOnesOwnWrite) {

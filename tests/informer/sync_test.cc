@@ -1,5 +1,6 @@
 // Listing, watching, resuming: what is stored and what is asked of the server.
 #include <algorithm>
+#include <stdexcept>
 
 #include "tests/informer/fixture.h"
 
@@ -241,9 +242,12 @@ TEST_F(InformerTest, AnotherClusterAtTheSameAddressIsNoticed) {
   std::condition_variable noticed;
   bool told = false;
   (*informer)->SetAnotherClusterHandler([&] {
+    // It may stop the informer, and throw.
+    (*informer)->Stop();
     std::lock_guard lock(mutex);
     told = true;
     noticed.notify_all();
+    throw std::runtime_error("asked to throw");
   });
   (*informer)->Start();
   {
@@ -251,6 +255,7 @@ TEST_F(InformerTest, AnotherClusterAtTheSameAddressIsNoticed) {
     EXPECT_TRUE(noticed.wait_for(lock, std::chrono::seconds(20), [&] { return told; }));
   }
   EXPECT_FALSE((*informer)->HasSynced());
+  EXPECT_TRUE((*informer)->IsStopped());
   (*informer)->Stop();
 }
 
