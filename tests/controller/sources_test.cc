@@ -1,0 +1,192 @@
+// What queues a controller's keys: its own resource, what it owns, what a mapping says.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/builder.h"
+#include "controller/owner.h"
+#include "tests/controller/fixture.h"
+
+namespace larder {
+namespace {
+
+TEST_F(ControllerTest, PredicatesDecideWhichChangesCount) {
+  auto manager = Run([&](Manager& target) {
+    return ControllerBuilder(target)
+        .For("pods", {.predicates = {LabelChanged("app")}})
+        .WithEventFilter(Not(InNamespace("kube-system")))
+        .Complete(Counting());
+  });
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  TouchPod("a");
+  ASSERT_TRUE(cluster().Patch("pods", "default", "a", R"({"metadata":{"labels":{"app":"x"}}})"));
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));
+  ASSERT_TRUE(cluster().Create("pods", R"({"metadata":{"name":"k","namespace":"kube-system"}})"));
+  CreatePod("z");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/z") == 1; }));
+  EXPECT_EQ(runs_.Of("kube-system/k"), 0);
+  EXPECT_EQ(runs_.Of("default/a"), 2);
+}
+
+TEST_F(ControllerTest, OwnedAndMappedObjectsQueueTheirKeys) {
+  CreatePod("a");
+  CreatePod("b");
+  auto manager = Run([&](Manager& target) {
+    return ControllerBuilder(target)
+        .For("pods")
+        .Owns("configmaps")
+        .Watches("services",
+                 [&target](const Object& service) {
+                   std::vector<ObjectKey> keys;
+                   Query query;
+                   query.ns = std::string(service.ns());
+                   const auto pods = target.client().List("pods", query);
+                   for (const ObjectPtr& pod : *pods) {
+                     keys.push_back(pod->key());
+                   }
+                   return keys;
+                 })
+        .Complete(Counting());
+  });
+  ASSERT_TRUE(Eventually([&] { return runs_.Keys().size() == 2; }));
+  const ObjectPtr pod = *cluster().Get("pods", "default", "a");
+  Json owned;
+  owned["metadata"]["name"] = "of-a";
+  owned["metadata"]["namespace"] = "default";
+  ASSERT_TRUE(SetControllerReference(owned, *pod));
+  ASSERT_TRUE((*manager)->client().Create("configmaps", owned));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));
+  EXPECT_EQ(runs_.Of("default/b"), 1);
+  const auto found = (*manager)->client().ListOwned("configmaps", *pod);
+  ASSERT_TRUE(found) << found.error().ToString();
+  EXPECT_EQ(found->size(), 1u);
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 3 && runs_.Of("default/b") == 2; }));
+}
+
+// Without a key nothing of Secrets outlives the process: that one is gone shows in no comparison.
+TEST_F(ControllerTest, AnOwnedSecretThatIsDeletedWhileTheProcessIsDownIsNoticed) {
+  CreatePod("a");
+  const ObjectPtr pod = *cluster().Get("pods", "default", "a");
+  Json owned;
+  owned["metadata"]["name"] = "of-a";
+  owned["metadata"]["namespace"] = "default";
+  ASSERT_TRUE(SetControllerReference(owned, *pod));
+  ASSERT_TRUE(cluster().Create("secrets", owned.dump()));
+  const auto run = [&] {
+    return Run([&](Manager& target) {
+      return ControllerBuilder(target).For("pods").Owns("secrets").Complete(Counting());
+    });
+  };
+  auto manager = run();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") > 0; }));
+  manager.reset();
+  runs_.Clear();
+  ASSERT_TRUE(cluster().Delete("secrets", "default", "of-a"));
+  manager = run();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+}
+
+TEST_F(ControllerTest, AMappingReadsWhatAnotherControllerWatchesFromTheStore) {
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  // Of the mapping.
+  std::atomic<uint64_t> lists{0};
+  const auto run = [&](uint32_t revision) {
+    return Run([&, revision](Manager& target) -> Result<void> {
+      LARDER_RETURN_IF_ERROR(ControllerBuilder(target)
+                                 .Named("first")
+                                 .For("pods")
+                                 .Watches("configmaps",
+                                          [this, &target, &lists](const Object&) {
+                                            std::vector<ObjectKey> keys;
+                                            const uint64_t before =
+                                                cluster().StatsOf("services").lists;
+                                            const auto services = target.client().List("services");
+                                            lists += cluster().StatsOf("services").lists - before;
+                                            if (!services) return keys;
+                                            for (const ObjectPtr& one : *services)
+                                              keys.push_back(one->key());
+                                            return keys;
+                                          })
+                                 .WithOptions({.revision = revision})
+                                 .Complete(Counting()));
+      return ControllerBuilder(target)
+          .Named("second")
+          .For("services")
+          .Complete([](ReconcileContext&, const ReconcileRequest&) -> Result<Outcome> {
+            return Outcome::Done();
+          });
+    });
+  };
+  auto manager = run(1);
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  runs_.Clear();
+  lists = 0;
+  // The mapping runs on what is stored while the manager is put together, before any stream.
+  manager = run(2);
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
+  EXPECT_EQ(lists, 0U);
+}
+
+TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
+  const auto to = [](const std::string& name) {
+    return [name](const Object&) { return std::vector<ObjectKey>{{"default", name}}; };
+  };
+  const auto run = [&] {
+    return Run([&](Manager& target) {
+      return ControllerBuilder(target)
+          .For("pods")
+          .Watches("configmaps", to("one"))
+          .Watches("configmaps", to("two"))
+          .Complete(Counting());
+    });
+  };
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  auto manager = run();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/one") == 1; }));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/two") == 1; }));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  // Both names are known: nothing comes again.
+  manager = run();
+  CreatePod("a");
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  EXPECT_EQ(runs_.Keys().size(), 3u);
+  EXPECT_EQ(runs_.Of("default/one") + runs_.Of("default/two"), 2);
+}
+
+TEST_F(ControllerTest, AMappedKeyThatIsTooLongIsDropped) {
+  const auto create = [&](const std::string& name, size_t bytes) {
+    ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"namespace":"default","name":")" +
+                                                   name + R"(","annotations":{"of":")" +
+                                                   std::string(bytes, 'x') + R"("}}})"));
+  };
+  create("stored", 70'000);
+  auto manager = Run([&](Manager& target) {
+    return ControllerBuilder(target)
+        .For("pods")
+        .Watches("configmaps",
+                 [](const Object& config) {
+                   return std::vector<ObjectKey>{{"default", std::string(*config.Annotation("of"))},
+                                                 {"default", std::string(config.name())}};
+                 })
+        .Complete(Counting());
+  });
+  create("longer", 200'000);
+  create("last", 1);
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/last") == 1; }));
+  EXPECT_TRUE(Eventually([&] {
+    return runs_.Keys() ==
+           std::set<std::string>{"default/x", "default/last", "default/longer", "default/stored"};
+  }));
+  EXPECT_EQ((*manager)->FindController("pods")->queue().Counters().items, 0u);
+}
+
+}  // namespace
+}  // namespace larder
