@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <ctime>
+
+#include "client/timestamp.h"
 
 namespace larder::tools {
 namespace {
@@ -41,14 +42,9 @@ std::string AgeOf(std::string_view timestamp, int64_t now_seconds) {
 }
 
 int64_t ParseTimestamp(std::string_view text) {
-  std::tm time{};
-  if (std::sscanf(std::string(text).c_str(), "%d-%d-%dT%d:%d:%d", &time.tm_year, &time.tm_mon,
-                  &time.tm_mday, &time.tm_hour, &time.tm_min, &time.tm_sec) != 6) {
-    return 0;
-  }
-  time.tm_year -= 1900;
-  time.tm_mon -= 1;
-  return ::timegm(&time);
+  const auto time = larder::ParseTimestamp(text);
+  if (!time) return 0;
+  return std::chrono::duration_cast<std::chrono::seconds>(time->time_since_epoch()).count();
 }
 
 std::string FormatTimestamp(int64_t seconds) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "client/api_client.h"
+#include "reflector/shard_selector.h"
 #include "tools/catalog.h"
 #include "tools/command.h"
 #include "tools/follower.h"
@@ -170,6 +171,8 @@ Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info,
         known.emplace(key.ToString(), head);
         return true;
       }));
+  // A server may not know shards: what is of another one is left out here.
+  LARDER_ASSIGN_OR_RETURN(const ShardSelector shard, ShardSelector::Parse(info.spec.shard));
   ListOptions list;
   list.ns = info.spec.ns;
   list.label_selector = info.spec.label_selector;
@@ -178,6 +181,7 @@ Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info,
   do {
     LARDER_ASSIGN_OR_RETURN(const ListPage page, client.List(info.spec.resource, list));
     for (const ObjectPtr& object : page.items) {
+      if (!shard.Matches(object->ns(), object->uid())) continue;
       const auto head = known.find(object->key().ToString());
       if (head == known.end()) {
         out.Add({object->key(), nullptr, object});

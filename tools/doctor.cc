@@ -2,7 +2,6 @@
 #include <httplib.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <memory>
 
 #include "base/clock.h"
@@ -105,10 +104,7 @@ Result<int> Run(const DoctorArguments& arguments) {
     Stdout().Write(text);
     Stdout().Flush();
   } else {
-    std::ofstream file(arguments.file);
-    file << text;
-    file.flush();
-    if (!file) return MakeError(ErrorCode::kIo, "cannot write {}", arguments.file);
+    LARDER_RETURN_IF_ERROR(WriteFile(arguments.file, text));
   }
   return report.Worst() >= Severity::kProblem ? kBadResult : kOk;
 }

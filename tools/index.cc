@@ -8,6 +8,7 @@
 #include <set>
 
 #include "schema/key_order.h"
+#include "storage/index_key_name.h"
 #include "tools/catalog.h"
 #include "tools/command.h"
 #include "tools/output.h"
@@ -148,9 +149,10 @@ Result<void> RebuildIn(Store& store, const CollectionInfo& collection, const Ind
   LARDER_ASSIGN_OR_RETURN(const auto records, store.IndexRecords(collection.id));
   std::vector<IndexDefinition> definitions;
   for (const IndexRecord& record : records) {
-    const std::string text = record.definition.substr(0, record.definition.find('#'));
-    LARDER_ASSIGN_OR_RETURN(IndexDefinition definition,
-                            IndexDefinition::FromStored(record.name, text));
+    LARDER_ASSIGN_OR_RETURN(
+        IndexDefinition definition,
+        IndexDefinition::FromStored(record.name,
+                                    std::string(SplitKeyName(record.definition).definition)));
     if (record.name == wanted.name && !definition.Computable()) {
       return MakeError(ErrorCode::kUnsupported,
                        "index {} is a function of its owner's program; raise the function's "

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 namespace larder::tools {
 namespace {
@@ -68,6 +69,14 @@ std::string Printable(std::string text) {
 Output& Stdout() {
   static Output out(STDOUT_FILENO);
   return out;
+}
+
+Result<void> WriteFile(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.flush();
+  if (!file) return MakeError(ErrorCode::kIo, "cannot write {}", path);
+  return {};
 }
 
 bool UseColour(int fd) {

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
+
 namespace larder::tools {
 
 // What others wrote, for a person to read: control characters, by which an object could set the
@@ -53,6 +55,9 @@ class Output {
 };
 
 Output& Stdout();
+
+// A whole text as a file. kIo.
+Result<void> WriteFile(const std::string& path, std::string_view text);
 
 // Colours are for terminals, and not where NO_COLOR is set or TERM is dumb.
 bool UseColour(int fd);

@@ -16,6 +16,11 @@ Result<WorkloadModel> ModelOf(const Store& store) {
   for (const CollectionStats& entry : stats.collections) {
     if (entry.objects == 0) continue;
     const Resource& resource = entry.info.spec.resource;
+    // The copies of a replay have no key, so what needs one cannot be replayed.
+    const auto& encrypted = store.options().encrypted_resources;
+    if (std::find(encrypted.begin(), encrypted.end(), resource.ToString()) != encrypted.end()) {
+      continue;
+    }
     ResourceModel of;
     of.resource =
         LookupResource(resource.ToString())
@@ -30,7 +35,7 @@ Result<WorkloadModel> ModelOf(const Store& store) {
     of.json_bytes = std::clamp<uint64_t>(entry.json_bytes / entry.objects, 300, uint64_t{1} << 20);
     of.indexes = static_cast<unsigned>(std::min<size_t>(entry.indexes.size(), 8));
     const auto rates = churn.find(entry.info.id);
-    // Encrypted, and nobody gave the key: it cannot be replayed either.
+    // Encrypted by an owner who chose so, and nobody gave the key.
     if (rates == churn.end()) continue;
     of.updates = rates->second.updates;
     of.creates = rates->second.creates;

@@ -56,12 +56,15 @@ class ModelSource final : public WorkSource {
       if (store_) LARDER_RETURN_IF_ERROR(LoadKeys(population));
       populations_.push_back(std::move(population));
     }
+    if (store_) {
+      LARDER_ASSIGN_OR_RETURN(base_, FingerprintOf(*store_));
+    }
     return {};
   }
 
   std::string Name() const override { return model_.name; }
   std::string Fingerprint() const override {
-    const std::string text = ToJson(model_) + (store_ ? store_->options().path : "");
+    const std::string text = ToJson(model_) + base_;
     return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
   }
   bool Burst() const override { return model_.burst; }
@@ -76,7 +79,6 @@ class ModelSource final : public WorkSource {
       CollectionSpec spec;
       spec.cluster_uid = "tuning";
       spec.resource = population.kind.resource;
-      // Encrypted resources are left to those who have the key.
       LARDER_ASSIGN_OR_RETURN(const CollectionInfo info, store.OpenCollection(spec));
       population.collection = info.id;
       Transaction transaction = store.Begin();
@@ -336,6 +338,7 @@ class ModelSource final : public WorkSource {
 
   const WorkloadModel model_;
   const Store* const store_;
+  std::string base_;  // FingerprintOf the store
   std::vector<Population> populations_;
   std::map<std::string, CollectionId> source_ids_;
   std::mt19937_64 random_;

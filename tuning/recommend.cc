@@ -171,14 +171,6 @@ std::vector<Recommendation> Recommend(const SearchOutcome& outcome,
   return out;
 }
 
-std::vector<const Measured*> ParetoFront(const SearchOutcome& outcome) {
-  std::vector<const Measured*> out;
-  for (const Measured* entry : outcome.Finalists()) {
-    if (PercentBehindFront(outcome, *entry) == 0) out.push_back(entry);
-  }
-  return out;
-}
-
 double PercentBehindFront(const SearchOutcome& outcome, const Measured& entry) {
   const auto beaten = [&](double margin) {
     for (const Measured* other : outcome.Finalists()) {

@@ -29,11 +29,9 @@ struct Recommendation {
 std::vector<Recommendation> Recommend(const SearchOutcome& outcome,
                                       const RecommendOptions& options = {});
 
-// Those that no other finalist beats: in no axis worse beyond the noise, in one clearly better. The
-// axes are write, space, restart, processor, gets and memory.
-std::vector<const Measured*> ParetoFront(const SearchOutcome& outcome);
 // By how many percent this one would have to get better in all axes at once to be on the front; 0:
-// it is.
+// it is. There are those that no other finalist beats: in no axis worse beyond the noise, in one
+// clearly better. The axes are write, space, restart, processor, gets and memory.
 double PercentBehindFront(const SearchOutcome& outcome, const Measured& entry);
 
 // The guard rail that a candidate breaks, in words; empty: none. Durability: no option of the list

@@ -46,8 +46,8 @@ Result<void> CheckSame(const ResultsHeader& there, const ResultsHeader& now,
         path, what, a, b);
   };
   if (there.fingerprint != now.fingerprint) {
-    return differs("workload", there.workload + " " + there.fingerprint,
-                   now.workload + " " + now.fingerprint);
+    return differs("workload, or for a store that has changed since",
+                   there.workload + " " + there.fingerprint, now.workload + " " + now.fingerprint);
   }
   if (there.current != now.current) return differs("choice of current options", "", "");
   if (there.memory_limit != now.memory_limit) {

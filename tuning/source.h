@@ -39,7 +39,7 @@ class WorkSource {
   virtual ~WorkSource() = default;
   // What a person calls it.
   virtual std::string Name() const = 0;
-  // The same for the same operations: two runs may share results only then.
+  // The same for the same operations on the same base: two runs may share results only then.
   virtual std::string Fingerprint() const = 0;
   virtual bool Burst() const = 0;
   virtual uint64_t Steps() const = 0;
@@ -51,6 +51,9 @@ class WorkSource {
   // The steps in order; `Base` starts them anew.
   virtual Result<bool> Next(Step& step) = 0;
 };
+
+// The same as long as no object of the store was written, added or deleted.
+Result<std::string> FingerprintOf(const Store& store);
 
 // `store` may be null: then objects are made up, and their content with them. Otherwise the base is
 // that store, and changed objects are those of the store, changed.

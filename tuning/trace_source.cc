@@ -14,14 +14,15 @@ constexpr double kBurstCommitsPerSecond = 2000;
 
 class TraceSource final : public WorkSource {
  public:
-  TraceSource(std::string path, const Store& store, std::unique_ptr<TraceReader> reader)
-      : path_(std::move(path)), store_(store), reader_(std::move(reader)) {}
+  TraceSource(std::string path, const Store& store, std::string base,
+              std::unique_ptr<TraceReader> reader)
+      : path_(std::move(path)), store_(store), base_(std::move(base)), reader_(std::move(reader)) {}
 
   std::string Name() const override { return "trace " + path_; }
   std::string Fingerprint() const override {
     const TraceSummary& summary = reader_->summary();
-    return fmt::format("trace-{}-{}-{}-{}", summary.started_ms, summary.ended_ms, summary.commits,
-                       summary.commit_bytes);
+    return fmt::format("trace-{}-{}-{}-{}-{}", summary.started_ms, summary.ended_ms,
+                       summary.commits, summary.commit_bytes, base_);
   }
   bool Burst() const override {
     const TraceSummary& summary = reader_->summary();
@@ -108,6 +109,7 @@ class TraceSource final : public WorkSource {
 
   const std::string path_;
   const Store& store_;
+  const std::string base_;  // FingerprintOf it
   const std::unique_ptr<TraceReader> reader_;
 };
 
@@ -121,7 +123,9 @@ Result<std::unique_ptr<WorkSource>> SourceOfTrace(const std::string& path, const
                      "the trace {} has no commits: nothing was written while it was recorded",
                      path);
   }
-  return std::unique_ptr<WorkSource>(std::make_unique<TraceSource>(path, store, std::move(reader)));
+  LARDER_ASSIGN_OR_RETURN(std::string base, FingerprintOf(store));
+  return std::unique_ptr<WorkSource>(
+      std::make_unique<TraceSource>(path, store, std::move(base), std::move(reader)));
 }
 
 }  // namespace larder::tuning

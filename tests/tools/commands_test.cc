@@ -9,7 +9,9 @@
 #include <sstream>
 
 #include "apiserver/simulator.h"
+#include "indexer/indexer.h"
 #include "queue/work_queue.h"
+#include "reflector/shard_selector.h"
 #include "tests/tools/sample_store.h"
 #include "tools/command.h"
 
@@ -500,6 +502,41 @@ TEST_F(CommandsTest, DiffWithTheLiveCluster) {
   const Json json = Json::parse(diff.out, nullptr, false);
   EXPECT_EQ(json[0]["removed"], 3);
   EXPECT_EQ(json[0]["added"], 5);
+}
+
+TEST_F(CommandsTest, DiffWithTheLiveClusterLooksAtTheShardThatIsStored) {
+  auto simulator = apiserver::Simulator::Start({});
+  ASSERT_TRUE(simulator);
+  ASSERT_TRUE((*simulator)->Load(5));
+  const std::string path = scratch_ / "shards";
+  {
+    const auto store = Store::Open({.path = path});
+    for (const uint32_t part : {0U, 1U}) {
+      CollectionSpec spec;
+      spec.resource = *LookupResource("pods");
+      spec.shard = ShardSelector::ForPart(part, 2);
+      ASSERT_TRUE((*store)->OpenCollection(spec));
+    }
+  }
+  const Outcome diff =
+      RunLarder({"diff", path, "--live", "--server", (*simulator)->Url(), "--json", "--counts"});
+  const Json json = Json::parse(diff.out, nullptr, false);
+  ASSERT_EQ(json.size(), 2u) << diff.out << diff.err;
+  EXPECT_EQ(json[0]["added"].get<int>() + json[1]["added"].get<int>(), 5) << diff.out;
+}
+
+TEST_F(CommandsTest, AnIndexOverAPathWithANumberSignIsBuiltAnew) {
+  {
+    const auto store = Store::Open({.path = Path()});
+    CollectionSpec spec;
+    spec.cluster_uid = "c";
+    spec.resource = *LookupResource("configmaps");
+    ASSERT_TRUE(Indexer::Open(store->get(), nullptr, spec,
+                              {*IndexDefinition::ByField("odd", "data['a#b']")}));
+  }
+  ASSERT_EQ(Run({"index", "rebuild", "configmaps", "odd"}).exit_code, 0);
+  const Json list = RunJson({"index", "ls"});
+  EXPECT_NE(list.dump().find("a#b"), std::string::npos) << list;
 }
 
 void ExpectDescriptions(const CLI::App& app, const std::string& path) {

@@ -134,6 +134,46 @@ TEST(ModelOf, ReadsSizesAndRatesFromTheObjects) {
             ErrorCode::kInvalidArgument);
 }
 
+// Whoever replays has no key to store them with.
+TEST(ModelOf, LeavesOutWhatIsEncryptedAlsoWithTheKey) {
+  const TempDir dir;
+  ::setenv("LARDER_MODEL_TEST_KEY", (std::string(43, 'A') + "=").c_str(), 1);
+  const auto store =
+      Must(Store::Open({.path = dir.path(), .encryption_key_variable = "LARDER_MODEL_TEST_KEY"}));
+  for (const char* resource : {"pods", "secrets"}) {
+    const CollectionId id = Must(store->OpenCollection(larder::testing::SpecOf(resource))).id;
+    larder::testing::PutAll(*store, id, {larder::testing::Pod(1)});
+  }
+  const WorkloadModel model = Must(ModelOf(*store));
+  ASSERT_EQ(model.resources.size(), 1u);
+  EXPECT_EQ(model.resources[0].resource, "pods");
+  const TempDir copy;
+  Must(Must(SourceOfModel(model, store.get()))->Prepare(*Must(Store::Open({.path = copy.path()}))));
+}
+
+// Results of one base say nothing of another.
+TEST(Source, AStoreThatChangedIsAnotherWorkload) {
+  const TempDir dir, files;
+  std::filesystem::create_directories(files.path("files"));
+  const std::string trace = files.path("files") + "/trace";
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  const CollectionId pods = Must(store->OpenCollection(larder::testing::SpecOf("pods"))).id;
+  Must(StartRecording(*store, {.path = trace}));
+  larder::testing::PutAll(*store, pods, {larder::testing::Pod(1)});
+  (void)Must(StopRecording(*store));
+  const WorkloadModel model = Must(ModelOf(*store));
+  const auto fingerprints = [&] {
+    return std::pair(Must(SourceOfModel(model, store.get()))->Fingerprint(),
+                     Must(SourceOfTrace(trace, *store))->Fingerprint());
+  };
+  const auto before = fingerprints();
+  EXPECT_EQ(before, fingerprints());
+  larder::testing::PutAll(*store, pods, {larder::testing::Pod(2)});
+  const auto after = fingerprints();
+  EXPECT_NE(before.first, after.first);
+  EXPECT_NE(before.second, after.second);
+}
+
 // A hundred objects of one second, ten of which were updated in the ten minutes behind it.
 TEST(ModelOf, DoesNotTakeTheFillingOfAnEmptyClusterForChurn) {
   const TempDir dir;

@@ -1,6 +1,5 @@
 // `larder tune record` and `larder tune model`: a workload from a live store, or from what is
 // stored.
-#include <fstream>
 #include <memory>
 
 #include "storage/mailbox.h"
@@ -154,10 +153,7 @@ Result<int> Model(const ModelArguments& arguments) {
     Stdout().Flush();
     return kOk;
   }
-  std::ofstream file(arguments.file, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) return MakeError(ErrorCode::kIo, "cannot write {}", arguments.file);
+  LARDER_RETURN_IF_ERROR(WriteFile(arguments.file, text));
   TableWriter table({"RESOURCE", "OBJECTS", "JSON", "UPDATES/S", "CREATES/S", "INDEXES"});
   for (size_t column = 1; column < 6; ++column) table.AlignRight(column);
   for (const tuning::ResourceModel& of : model.resources) {

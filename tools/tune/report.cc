@@ -1,5 +1,4 @@
 // The result of `larder tune` for people and scripts.
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "schema/object.h"
@@ -36,14 +35,6 @@ std::vector<const Measured*> Baselines(const SearchOutcome& outcome) {
 
 bool IsOnFront(const SearchOutcome& outcome, const Measured& entry) {
   return tuning::PercentBehindFront(outcome, entry) == 0;
-}
-
-Result<void> WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) return MakeError(ErrorCode::kIo, "cannot write {}", path);
-  return {};
 }
 
 std::string OptionsFile(const SearchOutcome& outcome, const Recommendation& chosen) {
@@ -84,12 +75,12 @@ Result<int> Report(const SearchOutcome& outcome, const ReportArguments& argument
   if (arguments.file.empty()) {
     Stdout().Write(text);
   } else {
-    LARDER_RETURN_IF_ERROR(WriteText(arguments.file, text));
+    LARDER_RETURN_IF_ERROR(WriteFile(arguments.file, text));
   }
   if (!arguments.options_file.empty()) {
     for (const Recommendation& entry : recommendations) {
       if (entry.aim != aim) continue;
-      LARDER_RETURN_IF_ERROR(WriteText(arguments.options_file, OptionsFile(outcome, entry)));
+      LARDER_RETURN_IF_ERROR(WriteFile(arguments.options_file, OptionsFile(outcome, entry)));
       if (arguments.output == "table") {
         Stdout().Print("\n{}: {} ({})\n", arguments.options_file, entry.chosen->candidate.name,
                        ToString(aim));
