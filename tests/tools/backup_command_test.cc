@@ -1,10 +1,12 @@
-// `larder backup create` that is killed in the middle, and what it leaves to others meanwhile.
+// `larder backup`: made, verified, restored; killed in the middle, and what is left to others
+// meanwhile.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/tools/sample_store.h"
 
@@ -15,13 +17,69 @@ namespace fs = std::filesystem;
 
 class BackupCommandTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    FillSampleStore(Path());
-    ASSERT_EQ(Create().exit_code, 0);
-    // Whoever opens the backups now waits for a writer that never comes.
-    ASSERT_EQ(::mkfifo(Trap().c_str(), 0600), 0);
+  void SetUp() override { FillSampleStore(Path()); }
+  Outcome Run(std::vector<std::string> words) const {
+    words.insert(words.end(), {"--store", Path()});
+    return RunLarder(words);
   }
   std::string Path() const { return scratch_ / "store"; }
+  ScratchDirectory scratch_;
+};
+
+TEST_F(BackupCommandTest, BackupsThatCannotBeReadAreNotMissing) {
+  // Stands for a directory without permission, which a superuser would not notice.
+  const std::string loop = scratch_ / "loop";
+  fs::create_symlink(loop, loop);
+  const Outcome ls = RunLarder({"backup", "ls", loop});
+  EXPECT_EQ(ls.exit_code, 3);
+  EXPECT_NE(ls.err.find("cannot read " + loop), std::string::npos) << ls.err;
+}
+
+TEST_F(BackupCommandTest, BackupsAreMadeVerifiedAndRestored) {
+  const std::string backups = scratch_ / "backups", other = scratch_ / "other";
+  ASSERT_EQ(RunLarder({"backup", "ls", backups}).exit_code, 1);
+  const Outcome made = Run({"backup", "create", backups});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_NE(made.out.find("verified"), std::string::npos) << made.out;
+  {
+    const auto store = Store::Open({.path = Path()});
+    DeletePod(**store, "db-0", "20");
+  }
+  ASSERT_EQ(Run({"backup", "create", backups}).exit_code, 0);
+  const Json list = Json::parse(RunLarder({"backup", "ls", backups, "--json"}).out);
+  ASSERT_EQ(list.size(), 2u);
+  // Into a directory that is not there yet, and over a store.
+  const Outcome restored = RunLarder({"backup", "restore", backups, "1", "--store", other});
+  ASSERT_EQ(restored.exit_code, 0) << restored.err;
+  EXPECT_NE(RunLarder({"get", "pods", "-A", "--store", other}).out.find("db-0"), std::string::npos);
+  EXPECT_EQ(RunLarder({"verify", "--store", other}).exit_code, 0);
+  const Outcome over = RunLarder({"backup", "restore", backups, "--store", other});
+  EXPECT_EQ(over.exit_code, 2);
+  EXPECT_NE(over.err.find("--force"), std::string::npos) << over.err;
+  ASSERT_EQ(RunLarder({"backup", "restore", backups, "--force", "--store", other}).exit_code, 0);
+  EXPECT_EQ(RunLarder({"diff", Path(), other}).exit_code, 0);
+  EXPECT_EQ(RunLarder({"backup", "prune", backups, "--keep", "1"}).exit_code, 0);
+  const Outcome gone = RunLarder({"backup", "verify", backups, "1"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("there is 2"), std::string::npos) << gone.err;
+  EXPECT_EQ(RunLarder({"backup", "verify", backups}).exit_code, 0);
+  // One byte of a table: said, and not restored from.
+  for (const auto& entry : fs::recursive_directory_iterator(backups)) {
+    if (entry.path().extension() != ".sst") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.put('x');
+  }
+  EXPECT_NE(RunLarder({"backup", "verify", backups}).exit_code, 0);
+}
+
+// Whoever opens the backups waits for a writer that never comes.
+class HeldBackupTest : public BackupCommandTest {
+ protected:
+  void SetUp() override {
+    BackupCommandTest::SetUp();
+    ASSERT_EQ(Create().exit_code, 0);
+    ASSERT_EQ(::mkfifo(Trap().c_str(), 0600), 0);
+  }
   std::string Trap() const { return scratch_ / "backups/meta/7"; }
   Outcome Create(const RunOptions& options = {}) const {
     return RunLarder({"backup", "create", scratch_ / "backups", "--store", Path()}, options);
@@ -35,11 +93,10 @@ class BackupCommandTest : public ::testing::Test {
   }
   std::string Snapshots() const { return RunLarder({"snapshot", "ls", "--store", Path()}).out; }
 
-  ScratchDirectory scratch_;
   const std::string none_ = "NAME   AGE   SIZE\n";
 };
 
-TEST_F(BackupCommandTest, WhatAKilledOneLeftIsRemovedByTheNext) {
+TEST_F(HeldBackupTest, WhatAKilledOneLeftIsRemovedByTheNext) {
   {
     const auto owner = Store::Open({.path = Path()});
     ASSERT_TRUE(owner);
@@ -59,14 +116,14 @@ TEST_F(BackupCommandTest, WhatAKilledOneLeftIsRemovedByTheNext) {
   EXPECT_EQ(Snapshots(), none_);
 }
 
-TEST_F(BackupCommandTest, OneThatIsInterruptedEndsAtOnceAndLeavesNoSnapshot) {
+TEST_F(HeldBackupTest, OneThatIsInterruptedEndsAtOnceAndLeavesNoSnapshot) {
   const Outcome ended =
       Create({.signal = SIGTERM, .stop_when = [&](const std::string&) { return IsCopying(); }});
   EXPECT_EQ(ended.exit_code, 130) << ended.err;
   EXPECT_EQ(Snapshots(), none_);
 }
 
-TEST_F(BackupCommandTest, AControllerStartsWhileACopyIsMade) {
+TEST_F(HeldBackupTest, AControllerStartsWhileACopyIsMade) {
   bool started = false;
   const auto start = [&](const std::string&) {
     started = IsCopying() && Store::Open({.path = Path()}).has_value();
@@ -76,7 +133,7 @@ TEST_F(BackupCommandTest, AControllerStartsWhileACopyIsMade) {
   EXPECT_TRUE(started);
 }
 
-TEST_F(BackupCommandTest, OneAtATimeOfAStore) {
+TEST_F(HeldBackupTest, OneAtATimeOfAStore) {
   Outcome second;
   const auto start = [&](const std::string&) {
     if (!IsCopying()) return false;

@@ -211,15 +211,6 @@ TEST_F(CommandsTest, SnapshotsAreMadeReadRestoredAndRemoved) {
   EXPECT_EQ(Run({"snapshot", "restore", "before"}).exit_code, 1);
 }
 
-TEST_F(CommandsTest, BackupsThatCannotBeReadAreNotMissing) {
-  // Stands for a directory without permission, which a superuser would not notice.
-  const std::string loop = scratch_ / "loop";
-  fs::create_symlink(loop, loop);
-  const Outcome ls = RunLarder({"backup", "ls", loop});
-  EXPECT_EQ(ls.exit_code, 3);
-  EXPECT_NE(ls.err.find("cannot read " + loop), std::string::npos) << ls.err;
-}
-
 TEST_F(CommandsTest, WhatIsNoExportIsNotImported) {
   for (const char* text : {"", "{\"kind\":\"Pod\"}\n", "pods\n"}) {
     const std::string made = scratch_ / "made";
@@ -228,43 +219,6 @@ TEST_F(CommandsTest, WhatIsNoExportIsNotImported) {
     EXPECT_NE(import.err.find("larder export"), std::string::npos) << import.err;
     EXPECT_FALSE(fs::exists(made)) << text;
   }
-}
-
-TEST_F(CommandsTest, BackupsAreMadeVerifiedAndRestored) {
-  const std::string backups = scratch_ / "backups", other = scratch_ / "other";
-  ASSERT_EQ(RunLarder({"backup", "ls", backups}).exit_code, 1);
-  const Outcome made = Run({"backup", "create", backups});
-  ASSERT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_NE(made.out.find("verified"), std::string::npos) << made.out;
-  {
-    const auto store = Store::Open({.path = Path()});
-    DeletePod(**store, "db-0", "20");
-  }
-  ASSERT_EQ(Run({"backup", "create", backups}).exit_code, 0);
-  const Json list = Json::parse(RunLarder({"backup", "ls", backups, "--json"}).out);
-  ASSERT_EQ(list.size(), 2u);
-  // Into a directory that is not there yet, and over a store.
-  const Outcome restored = RunLarder({"backup", "restore", backups, "1", "--store", other});
-  ASSERT_EQ(restored.exit_code, 0) << restored.err;
-  EXPECT_NE(RunLarder({"get", "pods", "-A", "--store", other}).out.find("db-0"), std::string::npos);
-  EXPECT_EQ(RunLarder({"verify", "--store", other}).exit_code, 0);
-  const Outcome over = RunLarder({"backup", "restore", backups, "--store", other});
-  EXPECT_EQ(over.exit_code, 2);
-  EXPECT_NE(over.err.find("--force"), std::string::npos) << over.err;
-  ASSERT_EQ(RunLarder({"backup", "restore", backups, "--force", "--store", other}).exit_code, 0);
-  EXPECT_EQ(RunLarder({"diff", Path(), other}).exit_code, 0);
-  EXPECT_EQ(RunLarder({"backup", "prune", backups, "--keep", "1"}).exit_code, 0);
-  const Outcome gone = RunLarder({"backup", "verify", backups, "1"});
-  EXPECT_EQ(gone.exit_code, 1);
-  EXPECT_NE(gone.err.find("there is 2"), std::string::npos) << gone.err;
-  EXPECT_EQ(RunLarder({"backup", "verify", backups}).exit_code, 0);
-  // One byte of a table: said, and not restored from.
-  for (const auto& entry : fs::recursive_directory_iterator(backups)) {
-    if (entry.path().extension() != ".sst") continue;
-    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.put('x');
-  }
-  EXPECT_NE(RunLarder({"backup", "verify", backups}).exit_code, 0);
 }
 
 TEST_F(CommandsTest, SnapshotsAndBackupsAreMadeBesideARunningOwner) {
