@@ -12,8 +12,6 @@
 namespace larder::tools {
 namespace {
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 // "1.5", "500m", "2Gi", "1e3".
 std::optional<double> ParseQuantity(std::string_view text) {
   const std::string_view digits = text.substr(!text.empty() && (text[0] == '+' || text[0] == '-'));
@@ -54,33 +52,6 @@ struct Keyed {
 
 }  // namespace
 
-bool NaturallyBefore(std::string_view a, std::string_view b) {
-  size_t i = 0, j = 0;
-  const auto skip = [](std::string_view text, size_t& at, auto wanted) {
-    while (at < text.size() && wanted(text[at])) ++at;
-  };
-  while (i < a.size() && j < b.size()) {
-    if (!IsDigit(a[i]) || !IsDigit(b[j])) {
-      if (IsDigit(a[i]) != IsDigit(b[j])) return IsDigit(a[i]);
-      if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
-      ++i, ++j;
-      continue;
-    }
-    const size_t zeros_from_i = i, zeros_from_j = j;
-    skip(a, i, [](char c) { return c == '0'; });
-    skip(b, j, [](char c) { return c == '0'; });
-    const size_t zeros_i = i - zeros_from_i, zeros_j = j - zeros_from_j;
-    const size_t from_i = i, from_j = j;
-    skip(a, i, IsDigit);
-    skip(b, j, IsDigit);
-    const std::string_view m = a.substr(from_i, i - from_i), n = b.substr(from_j, j - from_j);
-    if (m.size() != n.size()) return m.size() < n.size();
-    if (m != n) return m < n;
-    if (zeros_i != zeros_j) return zeros_i < zeros_j;
-  }
-  return a.size() < b.size();
-}
-
 Result<bool> SortObjects(const std::string& path, std::vector<ObjectPtr>& objects) {
   LARDER_ASSIGN_OR_RETURN(const JsonPath parsed, JsonPath::ParseRelaxed(path));
   std::vector<Keyed> keyed;
@@ -99,7 +70,7 @@ Result<bool> SortObjects(const std::string& path, std::vector<ObjectPtr>& object
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
     if (!a.has || !b.has) return !a.has && b.has;
-    return all_worth ? *a.worth < *b.worth : NaturallyBefore(a.text, b.text);
+    return all_worth ? *a.worth < *b.worth : a.text < b.text;
   });
   for (size_t i = 0; i < keyed.size(); ++i) objects[i] = std::move(keyed[i].object);
   return found;

@@ -147,16 +147,16 @@ TEST_F(GetTest, SortsAsKubectlDoes) {
                     R"(","resourceVersion":"9"},"spec":{"capacity":{"storage":")" + storage +
                     R"("}}})");
     };
-    put("disk-10", "2Gi");
-    put("disk-2", "10Gi");
+    put("disk-10", "10Gi");
+    put("disk-2", "2Gi");
     put("disk-1", "500M");
   }
   const auto sorted = [&](const std::string& path) {
     return Run({"get", "pv", "--sort-by", path, "-o", "name"}).out;
   };
   const std::string prefix = "persistentvolume/disk-";
-  EXPECT_EQ(sorted(".metadata.name"), prefix + "1\n" + prefix + "2\n" + prefix + "10\n");
-  EXPECT_EQ(sorted(".spec.capacity.storage"), prefix + "1\n" + prefix + "10\n" + prefix + "2\n");
+  EXPECT_EQ(sorted(".metadata.name"), prefix + "1\n" + prefix + "10\n" + prefix + "2\n");
+  EXPECT_EQ(sorted(".spec.capacity.storage"), prefix + "1\n" + prefix + "2\n" + prefix + "10\n");
   const Outcome misspelt = Run({"get", "pv", "--sort-by", ".metadata.nam"});
   EXPECT_EQ(misspelt.exit_code, 2);
   EXPECT_EQ(misspelt.out, "");
