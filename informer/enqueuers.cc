@@ -1,4 +1,4 @@
-// The half of SharedInformer that fills work queues: changes as they are committed, what was kept
+// The part of SharedInformer that fills work queues: changes as they are committed, what was kept
 // while nobody of that name was there, and everything for a new name.
 #include <spdlog/spdlog.h>
 
