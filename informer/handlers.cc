@@ -1,4 +1,4 @@
-// The half of SharedInformer that knows its handlers: who is registered under which name, who is
+// The part of SharedInformer that knows its handlers: who is registered under which name, who is
 // removed, and what is kept for a name that is away.
 #include <algorithm>
 #include <cctype>
