@@ -84,8 +84,8 @@ TEST_F(ScopedHandlerTest, NoFlushOfOnePartComesBesideACallOfAnother) {
   ASSERT_TRUE(RecordingHandler().WaitFor([&](const auto&) { return handler->updates == 1; }));
   Relabel("x", "mine", "blue");
   handler->WaitUntilHangs();
-  auto stopping = std::async(std::launch::async, [this] { return factory_->Shutdown(); });
   const auto informers = *factory_->ForNamespaces(Pods(), {"x", "z"});
+  auto stopping = std::async(std::launch::async, [this] { return factory_->Shutdown(); });
   while (!informers[1]->IsStopped()) std::this_thread::yield();
   for (int i = 0; i < 20000 && !handler->flushed_beside; ++i) std::this_thread::yield();
   handler->LetGo();
