@@ -36,6 +36,12 @@ bool IsVersion(std::string_view version) {
   return CompareResourceVersions(version, version).has_value();
 }
 
+// What a server answers that cannot show the past at a version.
+bool IsNoLongerKnown(ErrorCode code) {
+  return code == ErrorCode::kGone || code == ErrorCode::kVersionTooLarge ||
+         code == ErrorCode::kInvalidArgument || code == ErrorCode::kInvalid;
+}
+
 // " (namespace/name)" of an object that was refused, as far as it can be read; nothing of its
 // content.
 std::string NameForLog(std::string_view json) {
@@ -257,13 +263,8 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
   bool rewound = false;
   // Behind a load balancer another server may answer, whose memory is not as far yet.
   std::atomic<bool> from_memory = IsVersion(version);
-  auto fetch = [&](const ObjectKey& key, const std::stop_token& token) -> Result<ObjectPtr> {
-    if (from_memory) {
-      Result<ObjectPtr> object = FetchOne({.key = key, .version = version}, token);
-      if (object || object.error().code != ErrorCode::kVersionTooLarge) return object;
-      from_memory = false;
-    }
-    return FetchOne({.key = key}, token);
+  auto fetch = [&](const ObjectKey& key, const std::stop_token& token) {
+    return FetchListed(key, version, from_memory, token);
   };
   auto deliver = [&](ObjectPtr object) -> Result<void> {
     recorder_.Fetched();
@@ -296,8 +297,25 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
   return End::kDone;
 }
 
+// An object that is gone by now has its end, and what came before it, in the watch that follows.
+// Were it left out of the list, its end would be told twice, with an add between them.
+Result<ObjectPtr> ListRequester::FetchListed(const ObjectKey& key, const std::string& version,
+                                             std::atomic<bool>& from_memory,
+                                             const std::stop_token& stop) {
+  Result<ObjectPtr> object;
+  if (from_memory) {
+    object = FetchOne({.key = key, .version = version}, stop);
+    if (!object && object.error().code == ErrorCode::kVersionTooLarge) from_memory = false;
+  }
+  if (!from_memory) object = FetchOne({.key = key}, stop);
+  if (!object || *object || !IsVersion(version)) return object;
+  object = FetchOne({.key = key, .version = version, .exact = true}, stop);
+  if (!object && IsNoLongerKnown(object.error().code)) return ObjectPtr();
+  return object;
+}
+
 Result<ObjectPtr> ListRequester::FetchOne(Wanted wanted, const std::stop_token& stop) {
-  wanted.as_list = may_not_get_ || requests_.HasSelector();
+  wanted.as_list = wanted.exact || may_not_get_ || requests_.HasSelector();
   Result<ObjectPtr> object = FetchReadable(wanted, stop);
   if (object || wanted.as_list || object.error().code != ErrorCode::kForbidden) return object;
   if (!may_not_get_.exchange(true)) {
@@ -318,11 +336,12 @@ Result<ObjectPtr> ListRequester::FetchReadable(const Wanted& wanted, const std::
 
 Result<ObjectPtr> ListRequester::FetchAs(const WireMessage* wire, const Wanted& wanted,
                                          bool& unreadable, const std::stop_token& stop) {
-  const auto& [key, version, as_list] = wanted;
+  const auto& [key, version, exact, as_list] = wanted;
   const Requests::Form asked = Requests::FormFor(wire);
-  Result<Response> response = transport_.Do(
-      as_list ? requests_.ListOfOne(key, version, asked) : requests_.ForObject(key, version, asked),
-      stop);
+  Result<Response> response =
+      transport_.Do(as_list ? requests_.ListOfOne(key, version, exact, asked)
+                            : requests_.ForObject(key, version, asked),
+                    stop);
   // A list of nothing is no error; a path that is not there says nothing about the object.
   if (!response && !as_list && SaysNotFound(response.error(), key.name)) return ObjectPtr();
   if (!response) {

@@ -87,6 +87,7 @@ class ListRequester {
   struct Wanted {
     const ObjectKey& key;
     std::string_view version = {};  // not older than this; empty: as it is now
+    bool exact = false;             // as it was at `version`, also where it is gone since
     bool as_list = false;
   };
 
@@ -107,7 +108,11 @@ class ListRequester {
   // Each as it was at `version` or later.
   Result<End> FetchDiffering(const std::vector<ObjectKey>& keys, const std::string& version,
                              const std::stop_token& stop);
-  // Null: it is gone. From several threads at once.
+  // One that may be gone since a list of this version named it: then as that list saw it. Null: it
+  // is gone, and the server does not know that version any more. From several threads at once.
+  Result<ObjectPtr> FetchListed(const ObjectKey& key, const std::string& version,
+                                std::atomic<bool>& from_memory, const std::stop_token& stop);
+  // Null: it is gone.
   Result<ObjectPtr> FetchOne(Wanted wanted, const std::stop_token& stop);
   Result<ObjectPtr> FetchReadable(const Wanted& wanted, const std::stop_token& stop);
   // `unreadable`: it failed, and may not as JSON.

@@ -136,10 +136,12 @@ Request Requests::ForObject(const ObjectKey& key, std::string_view version, Form
   return request;
 }
 
-Request Requests::ListOfOne(const ObjectKey& key, std::string_view version, Form form) const {
+Request Requests::ListOfOne(const ObjectKey& key, std::string_view version, bool exact,
+                            Form form) const {
   Request request = ListOf(key);
   request.accept = ListAccept(form);
   SetVersion(version, request);
+  if (exact) request.query.emplace_back("resourceVersionMatch", "Exact");
   return request;
 }
 

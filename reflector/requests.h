@@ -49,8 +49,9 @@ class Requests {
   // One object by itself, not older than `version`, if one is given; needs the right to get.
   Request ForObject(const ObjectKey& key, std::string_view version, Form form) const;
   // The same as a list of at most one, which needs the right to list, and by which the server
-  // decides whether the object still belongs to a collection with a selector.
-  Request ListOfOne(const ObjectKey& key, std::string_view version, Form form) const;
+  // decides whether the object still belongs to a collection with a selector. `exact`: as it was at
+  // that version, not later.
+  Request ListOfOne(const ObjectKey& key, std::string_view version, bool exact, Form form) const;
   bool HasSelector() const;
   Request ClusterNamespace() const;
 

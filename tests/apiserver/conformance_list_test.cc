@@ -90,6 +90,23 @@ TEST_F(ConformanceList, ExactVersionShowsThePast) {
   EXPECT_THAT(Names(now), Contains("a"));
 }
 
+// By which a relist reads what its list named and somebody deleted meanwhile.
+TEST_F(ConformanceList, ExactVersionShowsOneThatIsGone) {
+  const std::string made = VersionOf(Make("a"));
+  Make("b");
+  const std::string then = ListVersion();
+  ASSERT_EQ(client_->Delete(Path("configmaps", "a")).code, 200);
+  EXPECT_EQ(client_->Get(Path("configmaps", "a") + "?resourceVersion=" + then).code, 404);
+  const Json past = client_
+                        ->Get(Path("configmaps") +
+                              "?fieldSelector=metadata.name%3Da&resourceVersionMatch=Exact"
+                              "&resourceVersion=" +
+                              then)
+                        .json();
+  ASSERT_THAT(Names(past), ElementsAre("a"));
+  EXPECT_EQ(VersionOf(past["items"][0]), made);
+}
+
 TEST_F(ConformanceList, ValidatesVersionsAndMatches) {
   const auto refused = [&](const std::string& query) {
     const HttpAnswer answer = client_->Get(Path("configmaps") + "?" + query);

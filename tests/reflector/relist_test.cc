@@ -135,18 +135,60 @@ TEST_F(RelistTest, ListsInFullWhenFetchingOneByOneTakesTooLong) {
   EXPECT_FALSE(reflector->Status().last_error.has_value());
 }
 
-TEST_F(RelistTest, TakesANewerObjectAndOneThatIsGone) {
+TEST_F(RelistTest, TakesANewerObject) {
   Stored();
-  std::vector<TestPod> pods = now_;
-  pods.push_back({.name = "d", .version = "16"});
-  server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
-  server.Always("G x/c 20", Answer::Json(PodJson({.name = "c", .version = "25"})));
-  server.Always("G x/d 20", Answer::NotFound("d"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson({.name = "c", .version = "25"})));
   server.Push(Answer::Watch({}));
   Run();
   EXPECT_EQ(target.objects.at("x/c").version, "25");
-  EXPECT_FALSE(target.objects.contains("x/d"));
   EXPECT_EQ(target.calls.back(), "End 20");
+}
+
+// Left out of the list, it would be gone, come back with the watch's first event and go again.
+TEST_F(RelistTest, AnObjectThatIsGoneByNowIsTakenAsTheListSawIt) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::NotFound("c"));
+  server.Push(Answer::Json(PodListJson("20", {now_[2]})));
+  server.Push(Answer::Watch({EventLine("MODIFIED", {.name = "c", .version = "21"}),
+                             EventLine("DELETED", {.name = "c", .version = "22"})}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "E x/c 20", "W 20"));
+  EXPECT_THAT(target.calls,
+              ElementsAre("Start", "Begin gone", "Same x/a", "Same x/b", "Item x/c@15", "End 20",
+                          "MODIFIED x/c@21", "DELETED x/c@22"));
+}
+
+class UnknownPastTest : public RelistTest, public testing::WithParamInterface<int> {};
+
+// Compacted, or a server that cannot show the past.
+TEST_P(UnknownPastTest, IsNoReasonToKeepAnObjectThatIsGone) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::NotFound("c"));
+  server.Push(Answer::Status(GetParam(), "Refused"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "E x/c 20", "W 20"));
+  EXPECT_FALSE(target.objects.contains("x/c"));
+  EXPECT_EQ(target.calls.back(), "End 20");
+}
+
+INSTANTIATE_TEST_SUITE_P(Refusals, UnknownPastTest, testing::Values(400, 410, 422));
+
+// It may be there at the list's version: to call it gone for a moment's trouble would be wrong.
+TEST_F(RelistTest, BeginsAgainWhenThePastCannotBeReadRightNow) {
+  Stored();
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::NotFound("c"));
+  server.Push(Answer::Status(500, "InternalError"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("23", {now_[0], now_[1]})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "E x/c 20", "D 10", "W 23"));
+  EXPECT_EQ(target.Count("End"), 1U);
+  EXPECT_FALSE(target.objects.contains("x/c"));
 }
 
 // A proxy, or an API server that does not know the resource yet, says nothing about the object.
@@ -171,11 +213,13 @@ TEST_F(RelistTest, LetsTheServerJudgeTheSelectorOfAFetchedObject) {
   server.Push(Answer::Protobuf(MetadataListProtobuf("20", pods)));
   server.Always("F x/c 20", Answer::Json(PodListJson("30", {{.name = "c", .version = "25"}})));
   server.Always("F x/d 20", Answer::Json(PodListJson("30", {})));  // does not match any more
+  server.Always("E x/d 20", Answer::Json(PodListJson("20", {pods[3]})));
   server.Push(Answer::Watch({}));
   Run();
-  EXPECT_THAT(Requests(), UnorderedElementsAre("W 10", "D 10", "F x/c 20", "F x/d 20", "W 20"));
+  EXPECT_THAT(Requests(),
+              UnorderedElementsAre("W 10", "D 10", "F x/c 20", "F x/d 20", "E x/d 20", "W 20"));
   EXPECT_EQ(target.objects.at("x/c").version, "25");
-  EXPECT_FALSE(target.objects.contains("x/d"));
+  EXPECT_EQ(target.objects.at("x/d").version, "16");  // the watch tells that it went
 }
 
 TEST_F(RelistTest, SweepsNothingWhenTheListBreaksOff) {

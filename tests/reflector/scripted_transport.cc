@@ -256,7 +256,8 @@ std::string Shorthand(const Request& request) {
   const std::string fields = QueryValue(request, "fieldSelector");
   if (fields.starts_with("metadata.name=")) {
     const bool witness = request.accept.find("PartialObjectMetadataList") != std::string::npos;
-    return with((witness ? "V " : "F ") + ns + fields.substr(14), version);
+    const bool exact = QueryValue(request, "resourceVersionMatch") == "Exact";
+    return with((witness ? "V " : exact ? "E " : "F ") + ns + fields.substr(14), version);
   }
   const std::string last = request.path.substr(request.path.rfind('/') + 1);
   if (last != "pods") return with("G " + ns + last, version);

@@ -89,7 +89,7 @@ class ScriptedTransport final : public HttpTransport {
 
   // In short: "C" kube-system, "V" current version, "L 10" list at 10, "P token" page, "D 10"
   // metadata list, "W 10" watch, "WL" streaming list, "G x/a" one object, "F x/a" one object by
-  // selector.
+  // selector, "E x/a 10" the same as it was at 10.
   std::vector<std::string> Requests() const;
   std::vector<Request> FullRequests() const;
 

@@ -199,14 +199,19 @@ void World::Rewind() {
   floor_ = std::min(floor_, version_);
 }
 
-std::string World::ListOf(const Request& request) {
-  const State state = Now();
+Result<std::string> World::ListOf(const Request& request) {
+  uint64_t at = version_;
+  if (QueryValue(request, "resourceVersionMatch") == "Exact") {
+    at = Number(QueryValue(request, "resourceVersion"));
+    if (at < floor_) return tl::unexpected(Refusal(410, "Expired"));
+  }
+  const State state = StateAt(history_, at);
   std::vector<TestPod> pods;
   const std::string fields = QueryValue(request, "fieldSelector");
   for (const auto& [name, pod] : state) {
     if (fields.empty() || fields == "metadata.name=" + name) pods.push_back(pod);
   }
-  const std::string version = std::to_string(version_);
+  const std::string version = std::to_string(at);
   if (request.accept.find("PartialObjectMetadataList") != std::string::npos) {
     if (!QueryValue(request, "limit").empty() && pods.size() > 1) pods.resize(1);
     return MetadataListJson(version, pods);

@@ -70,7 +70,7 @@ class World final : public HttpTransport {
   static State StateAt(const History& history, uint64_t version);
   bool Chance(int percent) { return !calm_ && random_() % 100 < static_cast<uint64_t>(percent); }
   Result<std::string> Answer(const Request& request);
-  std::string ListOf(const Request& request);
+  Result<std::string> ListOf(const Request& request);
 
   std::mt19937_64 random_;
   InstantClock* const clock_;
