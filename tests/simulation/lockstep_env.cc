@@ -46,9 +46,11 @@ void LockstepEnv::LetGo() {
     held_ = false;
     jobs = std::exchange(jobs_, {});
   }
-  for (const Job& job : jobs) {
-    EnvWrapper::Schedule(job.function, job.argument, job.priority, job.tag, job.unschedule);
-  }
+  for (const Job& job : jobs) HandOver(job);
+}
+
+void LockstepEnv::HandOver(const Job& job) {
+  EnvWrapper::Schedule(job.function, job.argument, job.priority, job.tag, job.unschedule);
 }
 
 void LockstepEnv::Schedule(void (*function)(void*), void* argument, Priority priority, void* tag,
@@ -64,21 +66,25 @@ void LockstepEnv::Schedule(void (*function)(void*), void* argument, Priority pri
 }
 
 int LockstepEnv::UnSchedule(void* tag, Priority priority) {
-  std::vector<Job> removed;
+  std::deque<Job> kept;
+  std::vector<Job> removed, nameless;
   {
     std::lock_guard lock(mutex_);
-    for (auto it = jobs_.begin(); it != jobs_.end();) {
-      if (it->tag == tag && it->priority == priority) {
-        removed.push_back(*it);
-        it = jobs_.erase(it);
+    for (const Job& job : jobs_) {
+      if (job.tag == tag && job.priority == priority) {
+        removed.push_back(job);
+      } else if (job.tag == nullptr) {
+        nameless.push_back(job);
       } else {
-        ++it;
+        kept.push_back(job);
       }
     }
+    jobs_ = std::move(kept);
   }
   for (const Job& job : removed) {
     if (job.unschedule != nullptr) job.unschedule(job.argument);
   }
+  for (const Job& job : nameless) HandOver(job);
   return static_cast<int>(removed.size()) + EnvWrapper::UnSchedule(tag, priority);
 }
 

@@ -30,6 +30,8 @@ class LockstepEnv final : public rocksdb::EnvWrapper {
 
   void Schedule(void (*function)(void*), void* argument, Priority priority, void* tag,
                 void (*unschedule)(void*)) override;
+  // A database that is being closed takes its work back, and waits for what has no name to be taken
+  // back by: the removal of files. That runs by itself from here on.
   int UnSchedule(void* tag, Priority priority) override;
 
  private:
@@ -40,6 +42,8 @@ class LockstepEnv final : public rocksdb::EnvWrapper {
     void* tag;
     void (*unschedule)(void*);
   };
+
+  void HandOver(const Job& job);
 
   std::mutex mutex_;
   bool held_ = false;  // guarded by mutex_, like the next

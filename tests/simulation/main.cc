@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
                                         {"lose-retry", Mutant::kLoseRetry},
                                         {"early-retry", Mutant::kEarlyRetry},
                                         {"lose-row", Mutant::kLoseRow},
-                                        {"tell-again", Mutant::kTellAgain}}));
+                                        {"tell-again", Mutant::kTellAgain},
+                                        {"ignore-failure", Mutant::kIgnoreFailure}}));
   app.add_flag("--twice", twice, "Run each seed again, and compare the traces");
   CLI11_PARSE(app, argc, argv);
   spdlog::set_level(spdlog::level::off);

@@ -89,6 +89,8 @@ class Life final : private ChangeSink, private Target {
   void Run(uint64_t calls) {
     calls_left_ = calls;
     last_ = calls == 0;
+    // Once: the store tries again after a while, and its clock stands still.
+    if (!last_ && random_() % 3 == 0) disk_.FailIn(1 + static_cast<int64_t>(random_() % 60));
     world_.on_quiet = [this] { stop_.request_stop(); };
     ReflectorOptions options;
     options.resource = *LookupResource("pods");
@@ -163,13 +165,15 @@ class Life final : private ChangeSink, private Target {
   }
   // The handler's thread has its turn, for some changes or for all.
   void Deliver() {
+    FinishBackgroundWork();
     std::stop_source pause;
     pause_ = pause;
     tell_ = last_ ? 0 : random_() % 5;
     const auto told = listener_->DeliverWaiting(pause.get_token());
     if (dead_) return;
     if (!told) {
-      judge_.Fail("delivery", told.error());
+      // What could not be acknowledged may be told again.
+      if (!disk_.HasFailed()) judge_.Fail("delivery", told.error());
     } else if (const auto rows = PendingKeys(parts())) {
       deliveries_.Acknowledged(*rows);
     } else {
@@ -195,8 +199,10 @@ class Life final : private ChangeSink, private Target {
     if (object) {
       seen.uid = (*object)->uid();
       seen.states.insert(StateText(seen.uid, (*object)->resource_version()));
-    } else {
+    } else if (object.error().code == ErrorCode::kNotFound) {
       seen.gone.insert(seen.uid);
+    } else {
+      judge_.Fail("read", object.error());
     }
     running_.push_back(*item);
     if (last_ || random_() % 4 != 0) Finish();
@@ -257,6 +263,7 @@ class Life final : private ChangeSink, private Target {
   // ---- Target: passes everything on, and is where the crash happens
   template <typename Call>
   auto Through(const Call& call) -> decltype(call()) {
+    FinishBackgroundWork();
     if (!world_is_calm() && random_() % 50 == 0) {
       return MakeError(ErrorCode::kNoSpace, "the disk is full for a moment");
     }
@@ -272,11 +279,18 @@ class Life final : private ChangeSink, private Target {
     }
     auto outcome = call();
     // The committer is as fast as the reflector, or is not.
+    FinishBackgroundWork();
     if (random_() % 3 == 0) sync_->CommitWaiting();
     // RocksDB gets some of its background work done.
     while (random_() % 2 == 0 && disk_.RunOne()) {
     }
     return outcome;
+  }
+  // Once the disk has failed, the store's next commit opens its database again, which waits for
+  // background work.
+  void FinishBackgroundWork() {
+    while (disk_.HasFailed() && disk_.RunOne()) {
+    }
   }
   bool world_is_calm() const { return calls_left_ == 0; }
   void Crash() {
@@ -298,6 +312,7 @@ class Life final : private ChangeSink, private Target {
     if (random_() % 4 == 0) Deliver();
     if (dead_) return;
     if (!running_.empty() && random_() % 3 == 0) Finish();
+    FinishBackgroundWork();
     if (random_() % 6 == 0 && queue_->Flush()) journal_.Written();
     if (random_() % 9 == 0 && store_->Sync()) journal_.Synced();
   }
@@ -334,6 +349,9 @@ class Life final : private ChangeSink, private Target {
       const std::string version(object->resource_version());
       if (mutant_ == Mutant::kEarlyCursor) LARDER_RETURN_IF_ERROR(SetCursor(version));
       if (mutant_ == Mutant::kDropWaiting && random_() % 10 == 0) {
+        LARDER_RETURN_IF_ERROR(sync_->Start().map([](const Position&) {}));
+      }
+      if (mutant_ == Mutant::kIgnoreFailure && sync_->Stats().error) {
         LARDER_RETURN_IF_ERROR(sync_->Start().map([](const Position&) {}));
       }
       if (mutant_ == Mutant::kLoseEvent && random_() % 10 == 0) return sync_->Bookmark(version);

@@ -1,7 +1,8 @@
 // One seed: a controller's whole life on a simulated cluster, with crashes; and the verdict.
 //
 // Reflector, DeltaFifo, commits, indexes and queue are the real ones, in lock-step with the world,
-// on a clock that never waits and a disk that dies, in the middle of a flush, too. What is heard
+// on a clock that never waits and a disk that dies, in the middle of a flush, too, or fails for a
+// moment. What is heard
 // gathers in the DeltaFifo for a random while, so that a commit is of several changes, merged per
 // key. Workers fail, postpone and are cut off. The same seed gives the same trace: nothing that is
 // told or stored depends on which thread is faster.
@@ -36,6 +37,7 @@ enum class Mutant {
   kEarlyRetry,
   kLoseRow,
   kTellAgain,
+  kIgnoreFailure,
 };
 
 struct Verdict {

@@ -22,11 +22,24 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   };
   std::atomic<bool> dead{false};
   std::atomic<int64_t> operations_left{0};  // until it dies; 0: as many as you like
+  std::atomic<int64_t> fails_in{0};         // operations; 0: none fails
+  std::atomic<bool> failed{false};
 
   // Before an operation that changes something. False: the disk is dead.
   bool Step() {
     if (operations_left.load() > 0 && operations_left.fetch_sub(1) == 1) dead.store(true);
     return !dead.load();
+  }
+
+  // Of a write or a sync: an error, where this is the one to fail.
+  IOStatus Failure(const std::string& path) {
+    const bool counts = path.ends_with(".log") || path.find("/MANIFEST-") != std::string::npos;
+    if (!counts || fails_in.load() == 0 || fails_in.fetch_sub(1) != 1) return IOStatus::OK();
+    failed.store(true);
+    IOStatus error = IOStatus::IOError("failed for a moment", path);
+    // Else RocksDB would try to go on by itself, and wait for a flush.
+    error.SetDataLoss(true);
+    return error;
   }
 
   void Made(const std::string& path) {
@@ -95,9 +108,11 @@ class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   IODebugContext* debug) override {
     if (!files_->Step()) return IOStatus::OK();
-    const IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
-    if (status.ok()) files_->Wrote(path_, data.size());
-    return status;
+    IOStatus failure = files_->Failure(path_);
+    const rocksdb::Slice written(data.data(), failure.ok() ? data.size() : data.size() / 2);
+    const IOStatus status = FSWritableFileOwnerWrapper::Append(written, options, debug);
+    if (status.ok()) files_->Wrote(path_, written.size());
+    return failure.ok() ? status : failure;
   }
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo&, IODebugContext* debug) override {
@@ -114,8 +129,9 @@ class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
  private:
   IOStatus Synced() {
     if (!files_->Step()) return IOStatus::OK();
-    files_->Synced(path_);
-    return IOStatus::OK();
+    IOStatus failure = files_->Failure(path_);
+    if (failure.ok()) files_->Synced(path_);
+    return failure;
   }
 
   const std::string path_;
@@ -163,6 +179,8 @@ VolatileDisk::~VolatileDisk() = default;
 void VolatileDisk::Die() { files_->dead.store(true); }
 void VolatileDisk::DieInstead(int64_t operation) { files_->operations_left.store(operation); }
 bool VolatileDisk::IsDead() const { return files_->dead.load(); }
+void VolatileDisk::FailIn(int64_t operations) { files_->fails_in.store(operations); }
+bool VolatileDisk::HasFailed() const { return files_->failed.load(); }
 
 // Half of the files end where a write did: what is cut in the middle of a record is noticed by
 // whoever reads it, what ends behind one may not be.
@@ -181,6 +199,8 @@ void VolatileDisk::Revive(Loss loss, std::mt19937_64& random) {
   }
   files_->dead.store(false);
   files_->operations_left.store(0);
+  files_->fails_in.store(0);
+  files_->failed.store(false);
   env_->Hold();
 }
 

@@ -1,5 +1,5 @@
 // A disk inside the process that can die: from then on nothing that is written reaches it, and
-// after a power loss neither does what was not synced.
+// after a power loss neither does what was not synced. Or it fails for a moment and goes on.
 //
 // Everything that a store does to an environment goes through here; underneath is a real directory.
 // RocksDB's background work runs in lock-step (lockstep_env.h), so that a disk which dies in the
@@ -41,6 +41,11 @@ class VolatileDisk {
   // Dies instead of the n-th operation (write, sync, new file, rename, removal) from now.
   void DieInstead(int64_t operation);
   bool IsDead() const;
+  // The n-th write or sync of a log or a manifest from now returns an error, once; of a failed
+  // write half is there. Not of a table: Debian's RocksDB may abort (docs/reliability.md).
+  void FailIn(int64_t operations);
+  // Has that happened since the last revival?
+  bool HasFailed() const;
   // Before a store is closed, which waits for its background work. REQUIRES: dead, or nobody cares
   // for what is on it any more.
   void LetGo() { env_->LetGo(); }
