@@ -39,6 +39,11 @@ bool LockstepEnv::RunOne() {
   return true;
 }
 
+bool LockstepEnv::IsIdle() const {
+  std::lock_guard lock(mutex_);
+  return jobs_.empty();
+}
+
 void LockstepEnv::LetGo() {
   std::deque<Job> jobs;
   {

@@ -24,6 +24,8 @@ class LockstepEnv final : public rocksdb::EnvWrapper {
   void Hold();
   // Runs what waits, and what comes of it, on this thread. False: there was nothing.
   bool RunOne();
+  // Does no work wait?
+  bool IsIdle() const;
   // From here on work runs by itself on other threads, also what waited: closing a database waits
   // for it. A failed one is not waited for before it is tried again.
   void LetGo();
@@ -45,7 +47,7 @@ class LockstepEnv final : public rocksdb::EnvWrapper {
 
   void HandOver(const Job& job);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool held_ = false;  // guarded by mutex_, like the next
   std::deque<Job> jobs_;
 };

@@ -90,7 +90,7 @@ class Life final : private ChangeSink, private Target {
     calls_left_ = calls;
     last_ = calls == 0;
     // Once: the store tries again after a while, and its clock stands still.
-    if (!last_ && random_() % 3 == 0) disk_.FailIn(1 + static_cast<int64_t>(random_() % 60));
+    if (!last_ && random_() % 2 == 0) disk_.FailIn(1 + static_cast<int64_t>(random_() % 60));
     world_.on_quiet = [this] { stop_.request_stop(); };
     ReflectorOptions options;
     options.resource = *LookupResource("pods");
@@ -165,7 +165,6 @@ class Life final : private ChangeSink, private Target {
   }
   // The handler's thread has its turn, for some changes or for all.
   void Deliver() {
-    FinishBackgroundWork();
     std::stop_source pause;
     pause_ = pause;
     tell_ = last_ ? 0 : random_() % 5;
@@ -263,7 +262,6 @@ class Life final : private ChangeSink, private Target {
   // ---- Target: passes everything on, and is where the crash happens
   template <typename Call>
   auto Through(const Call& call) -> decltype(call()) {
-    FinishBackgroundWork();
     if (!world_is_calm() && random_() % 50 == 0) {
       return MakeError(ErrorCode::kNoSpace, "the disk is full for a moment");
     }
@@ -279,18 +277,11 @@ class Life final : private ChangeSink, private Target {
     }
     auto outcome = call();
     // The committer is as fast as the reflector, or is not.
-    FinishBackgroundWork();
     if (random_() % 3 == 0) sync_->CommitWaiting();
     // RocksDB gets some of its background work done.
     while (random_() % 2 == 0 && disk_.RunOne()) {
     }
     return outcome;
-  }
-  // Once the disk has failed, the store's next commit opens its database again, which waits for
-  // background work.
-  void FinishBackgroundWork() {
-    while (disk_.HasFailed() && disk_.RunOne()) {
-    }
   }
   bool world_is_calm() const { return calls_left_ == 0; }
   void Crash() {
@@ -312,7 +303,6 @@ class Life final : private ChangeSink, private Target {
     if (random_() % 4 == 0) Deliver();
     if (dead_) return;
     if (!running_.empty() && random_() % 3 == 0) Finish();
-    FinishBackgroundWork();
     if (random_() % 6 == 0 && queue_->Flush()) journal_.Written();
     if (random_() % 9 == 0 && store_->Sync()) journal_.Synced();
   }

@@ -24,6 +24,7 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   std::atomic<int64_t> operations_left{0};  // until it dies; 0: as many as you like
   std::atomic<int64_t> fails_in{0};         // operations; 0: none fails
   std::atomic<bool> failed{false};
+  const LockstepEnv* env = nullptr;
 
   // Before an operation that changes something. False: the disk is dead.
   bool Step() {
@@ -34,7 +35,9 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   // Of a write or a sync: an error, where this is the one to fail.
   IOStatus Failure(const std::string& path) {
     const bool counts = path.ends_with(".log") || path.find("/MANIFEST-") != std::string::npos;
-    if (!counts || fails_in.load() == 0 || fails_in.fetch_sub(1) != 1) return IOStatus::OK();
+    // To go on after it RocksDB waits for background work, which comes from the same thread.
+    if (!counts || fails_in.load() == 0 || !env->IsIdle()) return IOStatus::OK();
+    if (fails_in.fetch_sub(1) != 1) return IOStatus::OK();
     failed.store(true);
     IOStatus error = IOStatus::IOError("failed for a moment", path);
     // Else RocksDB would try to go on by itself, and wait for a flush.
@@ -172,6 +175,7 @@ IOStatus VolatileDisk::Files::ReopenWritableFile(const std::string& path,
 VolatileDisk::VolatileDisk()
     : files_(std::make_shared<Files>()),
       env_(std::make_unique<LockstepEnv>(rocksdb::NewCompositeEnv(files_))) {
+  files_->env = env_.get();
   env_->Hold();
 }
 VolatileDisk::~VolatileDisk() = default;

@@ -41,8 +41,9 @@ class VolatileDisk {
   // Dies instead of the n-th operation (write, sync, new file, rename, removal) from now.
   void DieInstead(int64_t operation);
   bool IsDead() const;
-  // The n-th write or sync of a log or a manifest from now returns an error, once; of a failed
-  // write half is there. Not of a table: Debian's RocksDB may abort (docs/reliability.md).
+  // The n-th write or sync of a log or a manifest from now, while no background work waits, returns
+  // an error, once; of a failed write half is there. Not of a table: Debian's RocksDB may abort
+  // (docs/reliability.md).
   void FailIn(int64_t operations);
   // Has that happened since the last revival?
   bool HasFailed() const;
