@@ -63,10 +63,14 @@ class Source {
     return CreateBackup(*snapshot, backups);
   }
 
-  // Also what is left of one whose removal was cut off, which is no snapshot any more.
+  // Also what is left of one whose removal was cut off, which is no snapshot any more. Again while
+  // it is there: an interrupt comes while another thread opens it and makes files in it, which ends
+  // with an error once the rest is gone.
   void Remove() const {
     std::error_code ignored;
-    std::filesystem::remove_all(Path(), ignored);
+    for (int tries = 0; tries < 100 && std::filesystem::exists(Path(), ignored); ++tries) {
+      std::filesystem::remove_all(Path(), ignored);
+    }
   }
 
  private:
