@@ -44,8 +44,8 @@ struct ManagerConfig {
   std::string label_selector{};
   std::string field_selector{};
 
-  // Retries in a row before a key becomes a dead letter with its next failure; none: it is tried for
-  // ever.
+  // Retries in a row before a key becomes a dead letter with its next failure; none: it is tried
+  // for ever.
   std::optional<uint32_t> max_retries{};
   Duration base_delay = std::chrono::milliseconds(5);
   Duration max_delay = std::chrono::seconds(1000);

@@ -98,7 +98,8 @@ Setting SelectorSetting(std::string variable, std::string help, std::string allo
 
 Setting MaxRetries() {
   return {"WORKQUEUE_MAX_RETRIES",
-          "retries in a row before a key becomes a dead letter with its next failure; 0: it is tried for ever",
+          "retries in a row before a key becomes a dead letter with its next failure; 0: it is "
+          "tried for ever",
           "a whole number of at least 0",
           [](ManagerConfig& config, Text text) {
             uint32_t value = 0;

@@ -31,7 +31,9 @@ class KubeWatchForm : public KubeTest {
   std::vector<Heard> Watch(const std::string& version, Form form) {
     return Hear(MakeRequests().Watch(version, kTime, form), form);
   }
-  std::vector<Heard> Initial(Form form) { return Hear(MakeRequests().WatchList(kTime, form), form); }
+  std::vector<Heard> Initial(Form form) {
+    return Hear(MakeRequests().WatchList(kTime, form), form);
+  }
   Requests MakeRequests() {
     options_.resource = resource_;
     return Requests(options_, 1);
