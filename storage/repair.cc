@@ -1,5 +1,4 @@
 // A new store from what is sound in a damaged one.
-#include <rocksdb/convenience.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,183 +10,16 @@
 #include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/maintenance.h"
-#include "storage/manifest_guard.h"
 #include "storage/notes.h"
 #include "storage/records.h"
 #include "storage/replace.h"
 #include "storage/store_impl.h"
+#include "storage/wreck.h"
 
 namespace larder {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The old database, opened as forgivingly as is needed.
-class Wreck {
- public:
-  static Result<std::unique_ptr<Wreck>> Open(const std::string& path) {
-    LARDER_RETURN_IF_ERROR(ManifestGuard::Check(rocksdb::Env::Default(), path));
-    std::unique_ptr<Wreck> wreck(new Wreck());
-    wreck->is_prefix_ = wreck->TryOpen(path, StrictOptions()).ok();
-    if (!wreck->is_prefix_) {
-      const rocksdb::Status status = wreck->TryOpen(path, Options());
-      if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
-    }
-    if (wreck->handles_.size() == 1 && HasRows(path)) {
-      return MakeError(ErrorCode::kCorruption, "the manifest of {} names no family of a store",
-                       path);
-    }
-    return wreck;
-  }
-  // Where the manifest is lost, RocksDB can make a new one from the tables and logs. That begins
-  // with an empty one and ends with one like any other, though nobody knows which tables belonged
-  // together: so it is never made in the store itself, where whatever ends us would leave it, but
-  // in `scratch`, which is made for it.
-  static Result<std::unique_ptr<Wreck>> OpenWithoutManifest(const std::string& path,
-                                                            const std::string& scratch) {
-    LARDER_RETURN_IF_ERROR(MakePrivateDirectory(scratch));
-    LARDER_RETURN_IF_ERROR(LinkRows(path, scratch));
-    rocksdb::Status status = rocksdb::RepairDB(scratch, Options(), Families());
-    std::unique_ptr<Wreck> wreck(new Wreck());
-    if (status.ok()) status = wreck->TryOpen(scratch, Options());
-    if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
-    return wreck;
-  }
-  // Is it what was committed up to some point? Not when records of the log were skipped: later
-  // commits are there, and a cursor among them, and earlier ones are not. Nor when the manifest was
-  // made anew.
-  bool is_prefix() const { return is_prefix_; }
-  ~Wreck() {
-    for (auto* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
-  }
-
-  // What a newer larder wrote is not ours to judge. Where the row cannot be read, nothing says so.
-  Result<void> CheckFormat(const std::string& path) const {
-    std::string text;
-    (void)db_->Get({}, Handle(Family::kMeta), {kFormatKey.data(), kFormatKey.size()}, &text);
-    int format = 0;
-    std::from_chars(text.data(), text.data() + text.size(), format);
-    if (format > kFormat) return NewerFormat(path, text);
-    return {};
-  }
-
-  // Every row that can be reached. A block whose checksum is wrong is not looked into, not even for
-  // rows that have one of their own: RocksDB takes what is in a block for sound, and a build with
-  // assertions aborts over it. Returns how many times reading broke off and went on further down.
-  size_t Scan(Family family, const std::function<void(std::string_view, std::string_view)>& visit) {
-    rocksdb::ReadOptions read;
-    read.fill_cache = false;
-    std::string from;
-    size_t gaps = 0;
-    for (;;) {
-      const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read, Handle(family)));
-      // Each row is sought. Where the manifest was made anew, tables that a compaction had replaced
-      // count, too; then a row stands twice under the sequence number zero, and stepping from one
-      // to the next is what RocksDB takes for impossible.
-      for (it->Seek(from); it->Valid(); it->Seek(from)) {
-        visit(ToView(it->key()), ToView(it->value()));
-        from = it->key().ToString() + '\0';
-      }
-      if (it->status().ok()) return gaps;
-      ++gaps;
-      const std::string next = BehindDamage(family, from);
-      if (next.empty()) return gaps;
-      from = next;
-    }
-  }
-
- private:
-  static rocksdb::DBOptions StrictOptions() {
-    rocksdb::DBOptions options;
-    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-    return options;
-  }
-  static rocksdb::DBOptions Options() {
-    rocksdb::DBOptions options;
-    options.paranoid_checks = false;
-    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
-    return options;
-  }
-  static std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
-    std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-        {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
-    for (const std::string_view name : kFamilyNames) {
-      families.emplace_back(std::string(name), rocksdb::ColumnFamilyOptions());
-    }
-    return families;
-  }
-
-  // RocksDB reads tables and logs and moves them away, but changes none: a link will do. There are
-  // file systems without.
-  static Result<void> LinkRows(const std::string& from, const std::string& to) {
-    std::error_code error;
-    for (const auto& entry : EntriesOf(from, error)) {
-      const fs::path& file = entry.path();
-      if (file.extension() != ".sst" && file.extension() != ".log") continue;
-      const fs::path target = fs::path(to) / file.filename();
-      fs::create_hard_link(file, target, error);
-      if (error) fs::copy_file(file, target, error);
-      if (error) break;
-    }
-    if (!error) return {};
-    return MakeError(error == std::errc::no_space_on_device ? ErrorCode::kNoSpace : ErrorCode::kIo,
-                     "repairing {}: {}", from, error.message());
-  }
-
-  rocksdb::Status TryOpen(const std::string& path, const rocksdb::DBOptions& options) {
-    std::vector<std::string> names;
-    rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
-    if (!status.ok()) return status;
-    std::vector<rocksdb::ColumnFamilyDescriptor> families;
-    families.reserve(names.size());
-    for (const std::string& name : names)
-      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
-    rocksdb::DB* db = nullptr;
-    status = rocksdb::DB::OpenForReadOnly(options, path, families, &handles_, &db);
-    if (status.ok()) db_.reset(db);
-    return status;
-  }
-
-  rocksdb::ColumnFamilyHandle* Handle(Family family) const {
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-      if (handle->GetName() == kFamilyNames[static_cast<size_t>(family)]) return handle;
-    }
-    return handles_.front();  // a family that was never made: the default one is empty
-  }
-
-  // A key behind `key` from which on rows can be read again, as near as can be told without knowing
-  // the keys in between: the last letter one further, then the one before it, and so on.
-  std::string BehindDamage(Family family, const std::string& key) const {
-    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}, Handle(family)));
-    std::string probe = key;
-    for (; !probe.empty(); probe.pop_back()) {
-      if (static_cast<unsigned char>(probe.back()) == 0xff) continue;
-      ++probe.back();
-      it->Seek(probe);
-      if (it->Valid()) return probe;
-      --probe.back();
-    }
-    return NextTable(family, key);
-  }
-
-  // The smallest first key of a table that begins behind `key`.
-  std::string NextTable(Family family, const std::string& key) const {
-    std::vector<rocksdb::LiveFileMetaData> files;
-    db_->GetLiveFilesMetaData(&files);
-    std::string next;
-    for (const rocksdb::LiveFileMetaData& file : files) {
-      if (file.column_family_name != kFamilyNames[static_cast<size_t>(family)]) continue;
-      if (file.smallestkey > key && (next.empty() || file.smallestkey < next)) {
-        next = file.smallestkey;
-      }
-    }
-    return next;
-  }
-
-  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
-  std::unique_ptr<rocksdb::DB> db_;
-  bool is_prefix_ = false;
-};
 
 class Salvage {
  public:

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <rocksdb/write_batch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -328,11 +330,19 @@ struct TraceReader::Rep {
     if (!known || head.raw > kMaxBlockBytes || head.stored > ZSTD_compressBound(head.raw)) {
       return Damaged("its head makes no sense");
     }
+    // Before room is made for what the head only claims.
+    struct stat file {};
+    const off_t at = ::lseek(fd, 0, SEEK_CUR);
+    if (at < 0 || ::fstat(fd, &file) != 0) return tl::unexpected(FileError(path, "reading"));
+    if (head.stored > static_cast<uint64_t>(std::max<off_t>(0, file.st_size - at))) return CutOff();
     packed.resize(head.stored);
     LARDER_ASSIGN_OR_RETURN(const bool whole, ReadExactly(packed.data(), packed.size()));
     if (!whole && !packed.empty()) return CutOff();
     if (XXH3_64bits_withSeed(packed.data(), packed.size(), blocks) != head.checksum) {
       return Damaged("its checksum is wrong");
+    }
+    if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != head.raw) {
+      return Damaged("it does not unpack to what its head says");
     }
     block.resize(head.raw);
     const size_t size = ZSTD_decompress(block.data(), block.size(), packed.data(), packed.size());
