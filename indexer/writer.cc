@@ -118,7 +118,10 @@ Result<Indexer::Change> Indexer::Writer::Delete(const ObjectKey& key, std::strin
   if (!change.old) return Change{};
   const auto order = CompareResourceVersions(resource_version, change.old->resource_version());
   const bool another = !uid.empty() && change.old->uid() != uid;
-  if (another && (!order || *order < 0)) return Change{};
+  // Out of a selector an object may go and come back: what is stored may be of after that.
+  const CollectionSpec& spec = indexer_->collection_.spec;
+  const bool selected = !spec.label_selector.empty() || !spec.field_selector.empty();
+  if ((another && !order) || ((another || selected) && order && *order < 0)) return Change{};
   change.outcome = Outcome::kDeleted;
   LARDER_RETURN_IF_ERROR(StageIndexes(change.old.get(), nullptr, nullptr, key));
   transaction_.DeleteObject(indexer_->collection_.id, key);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "base/process.h"
 #include "base/thread_name.h"
@@ -13,6 +14,9 @@
 
 namespace larder {
 namespace {
+
+// Objects that a list did not name.
+constexpr size_t kSweptAtOnce = 4096;
 
 DeltaType ToDelta(EventType type) {
   switch (type) {
@@ -212,6 +216,7 @@ Result<void> CollectionSync::BeginList(std::string_view why) {
                                                         return false;
                                                       }));
   seen_.Clear();
+  unseen_.reset();
   stored_.Reset();
   newest_.reset();
   spdlog::info("{}: listing ({})", indexer_->collection().spec.ToString(), why);
@@ -271,22 +276,45 @@ Result<void> CollectionSync::EndList(std::string_view resource_version) {
   return {};
 }
 
+Result<bool> CollectionSync::UnseenIsNewer(std::string_view resource_version) {
+  unseen_.reset();
+  if (!rows_may_exist_ || !compare_) return false;
+  bool newer = false;
+  std::vector<ObjectKey> unseen;
+  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanHeads(
+      indexer_->collection().id, {}, [&](const ObjectKey& key, const ObjectHead& head) {
+        if (seen_.Contains(key)) return true;
+        newer = CompareResourceVersions(head.resource_version, resource_version).value_or(0) > 0;
+        if (unseen.size() < kSweptAtOnce) unseen.push_back(key);
+        return !newer;
+      }));
+  if (!newer && unseen.size() < kSweptAtOnce) unseen_ = std::move(unseen);
+  return newer;
+}
+
+Result<std::vector<ObjectKey>> CollectionSync::Unseen(const ObjectKey& after) const {
+  std::vector<ObjectKey> unseen;
+  LARDER_RETURN_IF_ERROR(indexer_->store()->ScanHeads(
+      indexer_->collection().id, {},
+      [&](const ObjectKey& key, const ObjectHead&) {
+        if (!seen_.Contains(key)) unseen.push_back(key);
+        return unseen.size() < kSweptAtOnce;
+      },
+      nullptr, after));
+  return unseen;
+}
+
 // What is stored and was not in the list is gone. In rounds, so that a list that became empty does
 // not hold the names of all that was in it.
 Result<void> CollectionSync::Sweep() {
-  constexpr size_t kPerRound = 4096;
   std::vector<ObjectKey> gone;
-  ObjectKey after;
   do {
-    gone.clear();
-    LARDER_RETURN_IF_ERROR(indexer_->store()->ScanHeads(
-        indexer_->collection().id, {},
-        [&](const ObjectKey& key, const ObjectHead&) {
-          if (!seen_.Contains(key)) gone.push_back(key);
-          return gone.size() < kPerRound;
-        },
-        nullptr, after));
-    if (!gone.empty()) after = gone.back();
+    const ObjectKey after = gone.empty() ? ObjectKey() : gone.back();
+    if (unseen_) {
+      gone = *std::exchange(unseen_, std::nullopt);
+    } else {
+      LARDER_ASSIGN_OR_RETURN(gone, Unseen(after));
+    }
     for (const ObjectKey& key : gone) {
       Delta delta;
       delta.type = DeltaType::kDeleted;
@@ -294,7 +322,7 @@ Result<void> CollectionSync::Sweep() {
       delta.final_state_unknown = true;
       LARDER_RETURN_IF_ERROR(Put(std::move(delta), {}));
     }
-  } while (gone.size() == kPerRound);
+  } while (gone.size() == kSweptAtOnce);
   return Flush();
 }
 

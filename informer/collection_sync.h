@@ -91,6 +91,7 @@ class CollectionSync final : public Target {
   Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
                                  std::string_view resource_version) override;
   Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) override;
+  Result<bool> UnseenIsNewer(std::string_view resource_version) override;
   Result<void> EndList(std::string_view resource_version) override;
   Result<void> Event(EventType type, ObjectPtr object) override;
   Result<void> Bookmark(std::string_view resource_version) override;
@@ -125,6 +126,8 @@ class CollectionSync final : public Target {
   Result<void> PutObject(DeltaType type, ObjectPtr object, bool in_list,
                          std::string_view resource_version);
   Result<void> Sweep();
+  // The next of what is stored and was not in the list, at most so many as are swept at a time.
+  Result<std::vector<ObjectKey>> Unseen(const ObjectKey& after) const;
   Result<void> Failure() const;
   void SetCursorState(const Cursor& cursor);
   Result<ObjectPtr> Transformed(const ObjectPtr& object) const;
@@ -135,7 +138,8 @@ class CollectionSync final : public Target {
   std::stop_source stop_;
   DeltaFifo fifo_;
 
-  KeySet seen_;         // by the list under way; the reflector's thread only
+  KeySet seen_;  // by the list under way; the reflector's thread only
+  std::optional<std::vector<ObjectKey>> unseen_;  // all, where they are few; the same thread's
   StoredHeads stored_;  // beside which it is compared; the reflector's thread only
   // Of the list under way. Set by the reflector's thread before it puts what they are about.
   std::atomic<bool> first_list_{false};     // nothing was ever complete

@@ -31,6 +31,9 @@ class GuardedTarget final : public Target {
   Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) override {
     return Note(target_.StoredIsNewer(key, resource_version));
   }
+  Result<bool> UnseenIsNewer(std::string_view resource_version) override {
+    return Note(target_.UnseenIsNewer(resource_version));
+  }
   Result<void> EndList(std::string_view resource_version) override {
     return Note(target_.EndList(resource_version));
   }

@@ -38,8 +38,8 @@ bool IsVersion(std::string_view version) {
 
 // What a server answers that cannot show the past at a version.
 bool IsNoLongerKnown(ErrorCode code) {
-  return code == ErrorCode::kGone || code == ErrorCode::kVersionTooLarge ||
-         code == ErrorCode::kInvalidArgument || code == ErrorCode::kInvalid;
+  return code == ErrorCode::kGone || code == ErrorCode::kInvalidArgument ||
+         code == ErrorCode::kInvalid;
 }
 
 // " (namespace/name)" of an object that was refused, as far as it can be read; nothing of its
@@ -281,9 +281,14 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
     LARDER_ASSIGN_OR_RETURN(rewound,
                             target_.StoredIsNewer(object->key(), object->resource_version()));
     if (rewound) {
-      const ObjectKey key = object->key();
-      LARDER_ASSIGN_OR_RETURN(object, FetchOne({.key = key}, stop));
-      if (!object) return {};
+      LARDER_ASSIGN_OR_RETURN(ObjectPtr now, FetchOne({.key = object->key()}, stop));
+      // Gone, or another shard's: the watch tells of that. Until then the list has named it.
+      if (now && shard_.Matches(now->ns(), now->uid()))
+        object = std::move(now);
+      else
+        rewound = false;
+    }
+    if (rewound) {
       LARDER_ASSIGN_OR_RETURN(rewound,
                               target_.StoredIsNewer(object->key(), object->resource_version()));
     }
@@ -297,8 +302,9 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
   return End::kDone;
 }
 
-// An object that is gone by now has its end, and what came before it, in the watch that follows.
-// Were it left out of the list, its end would be told twice, with an add between them.
+// An object that is gone by now, or made anew with a uid of another shard, has its end, and what
+// came before it, in the watch that follows. Were it left out of the list, its end would be told
+// twice, with an add between them.
 Result<ObjectPtr> ListRequester::FetchListed(const ObjectKey& key, const std::string& version,
                                              std::atomic<bool>& from_memory,
                                              const std::stop_token& stop) {
@@ -308,7 +314,8 @@ Result<ObjectPtr> ListRequester::FetchListed(const ObjectKey& key, const std::st
     if (!object && object.error().code == ErrorCode::kVersionTooLarge) from_memory = false;
   }
   if (!from_memory) object = FetchOne({.key = key}, stop);
-  if (!object || *object || !IsVersion(version)) return object;
+  if (!object || !IsVersion(version)) return object;
+  if (*object && shard_.Matches((*object)->ns(), (*object)->uid())) return object;
   object = FetchOne({.key = key, .version = version, .exact = true}, stop);
   if (!object && IsNoLongerKnown(object.error().code)) return ObjectPtr();
   return object;
@@ -436,6 +443,10 @@ Result<ListRequester::Outcome> ListRequester::Finish(const Job& job, const ListH
   if (job.why != "rewound" && !job.cursor.empty() &&
       CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {
     return Outcome{End::kRewound, head.resource_version};
+  }
+  if (job.why != "rewound") {
+    LARDER_ASSIGN_OR_RETURN(const bool behind, target_.UnseenIsNewer(head.resource_version));
+    if (behind) return Outcome{End::kRewound, head.resource_version};
   }
   LARDER_RETURN_IF_ERROR(target_.EndList(head.resource_version));
   in_body_ = false;

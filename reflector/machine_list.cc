@@ -218,6 +218,10 @@ Result<std::optional<std::string>> ReflectorMachine::ReadInitialEvents() {
       return MakeError(ErrorCode::kProtocol, "the initial events end at {}, below the cursor {}",
                        bookmark.resource_version, cursor_);
     }
+    if (list_why_ != "rewound") {
+      LARDER_ASSIGN_OR_RETURN(stream_is_older_, target_.UnseenIsNewer(bookmark.resource_version));
+      if (stream_is_older_) return std::nullopt;
+    }
     LARDER_RETURN_IF_ERROR(target_.EndList(bookmark.resource_version));
     recorder_.ListDone(list_why_, bookmark.resource_version);
     return bookmark.resource_version;

@@ -101,9 +101,13 @@ ReflectorMachine::State ReflectorMachine::Check() {
   if (cursor_.empty() || list_due_) return AfterChecks();
   const Result<Look> look = LookAtServer();
   if (!look) return Fail(look.error(), State::kChecking, larder::ToString(look.error().code));
-  if (CompareResourceVersions(look->version, cursor_).value_or(-1) < 0) {
+  // What a relist fetched alone may be newer than its list.
+  const bool ahead = witness_ && !list_unfinished_ &&
+                     CompareResourceVersions(witness_->resource_version, cursor_).value_or(0) > 0;
+  const std::string& known = ahead ? witness_->resource_version : cursor_;
+  if (CompareResourceVersions(look->version, known).value_or(-1) < 0) {
     spdlog::warn("{}: the server is at version {}, which is lower than the stored {}",
-                 options_.name, look->version, cursor_);
+                 options_.name, look->version, known);
     return Rewound();
   }
   if (!Agrees(*look)) {

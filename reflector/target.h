@@ -56,6 +56,13 @@ class Target {
     static_cast<void>(key), static_cast<void>(resource_version);
     return false;
   }
+  // Is anything stored that the list did not name, and that is newer than the list? Asked before
+  // EndList: such a list comes from a server that is behind another one, or that lost its newest
+  // state, and says nothing about what it cannot know.
+  virtual Result<bool> UnseenIsNewer(std::string_view resource_version) {
+    static_cast<void>(resource_version);
+    return false;
+  }
   // The list is complete as of `resource_version`: what was not seen is gone. Returns when that is
   // committed.
   virtual Result<void> EndList(std::string_view resource_version) = 0;

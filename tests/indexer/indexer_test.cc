@@ -132,6 +132,18 @@ TEST_F(IndexerTest, OlderAndEqualVersionsChangeNothing) {
   EXPECT_THAT(By("node", "node-3"), ElementsAre("a"));
 }
 
+// It went and came back before it was read; the watch tells of the first only now.
+TEST_F(IndexerTest, AnOlderDeleteOfAnObjectThatCameBackIntoASelectorChangesNothing) {
+  CollectionSpec spec = testing::SpecOf("pods");
+  spec.label_selector = "app=web";
+  const auto selected = Must(Indexer::Open(store_.get(), nullptr, spec, {}));
+  const ObjectPtr object = Thing("a", 20, "node-1", "web", {});
+  const auto writer = selected->BeginWrite();
+  Must(writer->Upsert(object, Must(store_->Encode(selected->collection().id, *object))));
+  EXPECT_EQ(Must(writer->Delete(object->key(), object->uid(), "12")).outcome, Outcome::kUnchanged);
+  EXPECT_EQ(Must(writer->Delete(object->key(), object->uid(), "21")).outcome, Outcome::kDeleted);
+}
+
 TEST_F(IndexerTest, AWriterThatIsDroppedLeavesNothing) {
   {
     const auto writer = indexer_->BeginWrite();

@@ -270,6 +270,30 @@ TEST_F(CollectionSyncTest, AListThatLostThousandsSweepsThemAllAndNothingElse) {
   for (uint64_t i = 0; i < kPods; i += 100) EXPECT_TRUE(indexer->GetByKey(pod(i)->key()));
 }
 
+// A list of a server that is behind another one, or was restored.
+TEST_F(CollectionSyncTest, KnowsWhatIsNewerThanAListThatDoesNotNameIt) {
+  const auto pod = [](uint64_t version) {
+    return testing::SmallObject("x", fmt::format("pod-{}", version), version);
+  };
+  const auto store = Must(Store::Open({.path = dir_.path()}));
+  HotTier hot{HotTierOptions()};
+  const auto indexer = Must(Indexer::Open(store.get(), &hot, testing::SpecOf("pods"), {}));
+  CollectionSync sync(indexer.get(), &nobody_, CollectionSyncOptions());
+  Must(sync.Start());
+  Must(sync.BeginList("first"));
+  for (const uint64_t version : {5U, 18U, 19U}) Must(sync.ListItem(pod(version)));
+  EXPECT_FALSE(Must(sync.UnseenIsNewer("8"))) << "nothing was stored before";
+  Must(sync.EndList("8"));
+  Must(sync.BeginList("gone"));
+  Must(sync.ListItem(pod(19)));
+  EXPECT_TRUE(Must(sync.UnseenIsNewer("17")));
+  EXPECT_FALSE(Must(sync.UnseenIsNewer("18"))) << "19 was in the list";
+  Must(sync.EndList("18"));
+  EXPECT_EQ(Must(indexer->Count()), 1U);
+  Must(sync.BeginList("rewound"));
+  EXPECT_FALSE(Must(sync.UnseenIsNewer("3"))) << "versions prove nothing";
+}
+
 // A watch that falls silent makes no call that could return the error.
 TEST_F(CollectionSyncTest, TellsOfAFailedCommitWithoutBeingAsked) {
   const auto store = Must(Store::Open({.path = dir_.path()}));

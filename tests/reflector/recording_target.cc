@@ -69,6 +69,13 @@ Result<bool> RecordingTarget::StoredIsNewer(const ObjectKey& key,
          CompareResourceVersions(found->second.version, resource_version).value_or(0) > 0;
 }
 
+Result<bool> RecordingTarget::UnseenIsNewer(std::string_view resource_version) {
+  return std::any_of(objects.begin(), objects.end(), [&](const auto& entry) {
+    return !seen_.contains(entry.first) &&
+           CompareResourceVersions(entry.second.version, resource_version).value_or(0) > 0;
+  });
+}
+
 Result<void> RecordingTarget::EndList(std::string_view resource_version) {
   LARDER_RETURN_IF_ERROR(Note("End " + std::string(resource_version)));
   std::erase_if(objects, [&](const auto& entry) { return !seen_.contains(entry.first); });

@@ -43,6 +43,7 @@ class RecordingTarget final : public Target {
   Result<bool> ListItemUnchanged(const ObjectKey& key, std::string_view uid,
                                  std::string_view resource_version) override;
   Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view resource_version) override;
+  Result<bool> UnseenIsNewer(std::string_view resource_version) override;
   Result<void> EndList(std::string_view resource_version) override;
   Result<void> Event(EventType type, ObjectPtr object) override;
   Result<void> Bookmark(std::string_view resource_version) override;

@@ -294,6 +294,39 @@ TEST_F(RelistTest, AnObjectThatIsOlderThanTheStoredOneMeansARewoundServer) {
   EXPECT_EQ(target.Count("End"), 1U);
 }
 
+// The same, and it is gone by now: that is for the watch to tell, whose events may begin earlier.
+TEST_F(RelistTest, AnObjectThatIsOlderInTheServersMemoryAndGoneIsNotSwept) {
+  Stored();
+  target.Put("x/c", "uid-c", "30");
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::NotFound("c"));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "G x/c", "W 20"));
+  EXPECT_EQ(target.Count("Item x/c@15"), 1U);
+  EXPECT_TRUE(target.objects.contains("x/c"));
+}
+
+// A relist that was cut off fetched it from a server that is ahead of the one that lists now.
+TEST_F(RelistTest, AListThatDoesNotKnowSomethingNewerSweepsNothing) {
+  Stored();
+  target.Put("x/new", "uid-new", "25");
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  std::vector<TestPod> pods = now_;
+  pods.push_back({.name = "new", .version = "25"});
+  server.Push(Answer::Json(PodListJson("30", pods)));
+  server.Push(Answer::Watch({}));
+  target.on_call = [&](const std::string& call) {
+    EXPECT_TRUE(target.objects.contains("x/new")) << call;
+  };
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "L", "W 30"));
+  EXPECT_EQ(target.Count("End"), 1U);
+  EXPECT_EQ(target.objects.size(), 4U);
+}
+
 // A relist that was cut off fetched it from a server that is ahead of the one that answers now.
 TEST_F(RelistTest, AnObjectThatIsOlderInTheServersMemoryIsReadAsItIsNow) {
   Stored();

@@ -113,5 +113,24 @@ TEST_F(ShardTest, FiltersARelistToo) {
   EXPECT_EQ(target.objects.size(), 1U);
 }
 
+// What is left of the first one's life is in the watch: until then the list has named it.
+TEST_F(ShardTest, AnObjectThatIsMadeAnewInAnotherShardIsTakenAsTheListSawIt) {
+  StoredAt("10");
+  TestPod anew = pods_in_[0];
+  anew.uid = pods_out_[0].Uid();
+  anew.version = "26";
+  server.Push(Answer::Status(410, "Expired"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", {pods_in_[0]})));
+  server.Push(Answer::Json(PodJson(anew)));
+  server.Push(Answer::Json(PodListJson("20", {pods_in_[0]})));
+  server.Push(Answer::Watch({}));
+  Run();
+  const std::string key = "x/" + anew.name;
+  EXPECT_THAT(Requests(),
+              ElementsAre("W 10", "D 10", "G " + key + " 20", "E " + key + " 20", "W 20"));
+  ASSERT_TRUE(target.objects.contains(key));
+  EXPECT_EQ(target.objects.at(key).uid, pods_in_[0].Uid());
+}
+
 }  // namespace
 }  // namespace larder

@@ -210,6 +210,13 @@ TEST_F(WitnessTest, ChangedBeforeTheCursorIsRewound) {
   ExpectRewound();
 }
 
+// What a relist fetched alone may be newer than its list. The server was there.
+TEST_F(WitnessTest, AServerThatIsNotAsFarIsRewound) {
+  Stored(false, {{.name = "a", .version = "25"}});
+  target.position.witness = {{"x", "a"}, "31", false};
+  ExpectRewound();
+}
+
 TEST_F(WitnessTest, ThereAgainIsRewound) {
   Stored(true, {{.name = "a", .version = "8"}});
   ExpectRewound();

@@ -324,13 +324,17 @@ class Life final : private ChangeSink, private Target {
   Result<bool> StoredIsNewer(const ObjectKey& key, std::string_view version) override {
     return Through([&] { return sync_->StoredIsNewer(key, version); });
   }
+  Result<bool> UnseenIsNewer(std::string_view version) override {
+    return Through([&]() -> Result<bool> {
+      if (mutant_ == Mutant::kSkipSweep) LARDER_RETURN_IF_ERROR(SeeEverything());
+      return sync_->UnseenIsNewer(version);
+    });
+  }
   Result<void> EndList(std::string_view version) override {
     // A list that ends is flushed; before a second such flush the first must be done.
     while (disk_.RunOne()) {
     }
-    auto outcome = Through([&] {
-      return mutant_ == Mutant::kSkipSweep ? SkipSweep(version) : sync_->EndList(version);
-    });
+    auto outcome = Through([&] { return sync_->EndList(version); });
     Worker();
     return outcome;
   }
@@ -364,8 +368,8 @@ class Life final : private ChangeSink, private Target {
     if (random_() % 20 == 0) Crash();
     return {};
   }
-  Result<void> SkipSweep(std::string_view version) {
-    // As if everything stored had been in the list.
+  // As if everything stored had been in the list.
+  Result<void> SeeEverything() {
     std::vector<std::pair<ObjectKey, ObjectHead>> rows;
     LARDER_RETURN_IF_ERROR(store_->ScanHeads(indexer_->collection().id, {},
                                              [&](const ObjectKey& key, const ObjectHead& head) {
@@ -376,7 +380,7 @@ class Life final : private ChangeSink, private Target {
       LARDER_RETURN_IF_ERROR(
           sync_->ListItemUnchanged(key, head.uid, head.resource_version).map([](bool) {}));
     }
-    return sync_->EndList(version);
+    return {};
   }
 
   World& world_;

@@ -117,7 +117,7 @@ State World::StateAt(const History& history, uint64_t version) {
   return state;
 }
 
-bool World::Explains(const History& history, uint64_t version, const State& state) {
+bool World::Explains(const History& history, uint64_t version, const State& state) const {
   const State then = StateAt(history, version);
   const auto later = [&](const auto& matches) {
     return std::any_of(history.begin(), history.end(), [&](const Change1& change) {
@@ -136,7 +136,8 @@ bool World::Explains(const History& history, uint64_t version, const State& stat
   }
   return std::all_of(then.begin(), then.end(), [&](const auto& entry) {
     const std::string uid = entry.second.Uid();
-    return state.count(entry.first) != 0 || later([&](const Change1& change) {
+    if (state.count(entry.first) != 0) return true;
+    return version < highest_ && later([&](const Change1& change) {
              return change.type == "DELETED" && change.pod.Uid() == uid;
            });
   });
@@ -188,7 +189,10 @@ void World::Change(int count) {
     }
     history_.push_back({version_, type, pod});
   }
-  if (Chance(5) && !history_.empty()) floor_ = history_[random_() % history_.size()].version;
+  if (Chance(5) && !history_.empty()) {
+    floor_ = std::max(floor_, history_[random_() % history_.size()].version);
+  }
+  highest_ = std::max(highest_, floor_);
 }
 
 void World::Rewind() {

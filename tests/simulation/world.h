@@ -52,7 +52,8 @@ class World final : public HttpTransport {
   State Now() const { return StateAt(history_, UINT64_MAX); }
   // Was this ever the state of the cluster at this version, on any line of its history? An object
   // may be further: a relist fetches those that differ one by one, after its list, and the watch
-  // tells of them again. None may be behind.
+  // tells of them again. None may be behind, and none missing, but where the server could not say
+  // any more what it was at that version.
   bool WasEver(uint64_t version, const State& state) const;
   // For a message: what differs from the cluster at this version.
   std::string Difference(uint64_t version, const State& state) const;
@@ -66,7 +67,7 @@ class World final : public HttpTransport {
   };
   using History = std::vector<Change1>;
 
-  static bool Explains(const History& history, uint64_t version, const State& state);
+  bool Explains(const History& history, uint64_t version, const State& state) const;
   static State StateAt(const History& history, uint64_t version);
   bool Chance(int percent) { return !calm_ && random_() % 100 < static_cast<uint64_t>(percent); }
   Result<std::string> Answer(const Request& request);
@@ -77,7 +78,8 @@ class World final : public HttpTransport {
   bool calm_ = false;
   int quiet_ = 0;
   uint64_t version_ = 100;
-  uint64_t floor_ = 0;  // versions below are compacted
+  uint64_t floor_ = 0;    // versions below are compacted
+  uint64_t highest_ = 0;  // that it ever was
   uint64_t next_uid_ = 1;
   History history_;
   std::vector<History> abandoned_;  // lines of history that a restore cut off
