@@ -1,5 +1,7 @@
 #include "apiserver/openapi.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace larder::apiserver {
@@ -35,7 +37,8 @@ std::optional<std::string> OpenApiJson(const ResourceRegistry& registry, std::st
     groups[group] = {{"serverRelativeURL", std::string(kRoot) + "/" + group}};
     if (path != "/" + group) continue;
     const std::string place = resource.namespaced ? "/namespaces/{namespace}/" : "/";
-    paths["/" + group + place + resource.resource + "/{name}"] = {{"patch", PatchOf(resource)}};
+    paths[fmt::format("/{}{}{}/{{name}}", group, place, resource.resource)] = {
+        {"patch", PatchOf(resource)}};
   }
   if (path.empty()) return Json{{"paths", std::move(groups)}}.dump();
   if (paths.empty()) return std::nullopt;

@@ -227,6 +227,7 @@ std::vector<std::string> SharedInformerFactory::Shutdown() {
   // All handlers are told before any is waited for: one that hangs must not take the grace of the
   // others.
   std::vector<std::vector<SharedInformer::Registration>> handlers;
+  handlers.reserve(entries.size());
   for (const Entry* entry : entries) handlers.push_back(entry->informer->EndStream());
   const Clock::Steady now = options_.clock->Now();
   std::vector<std::string> left;

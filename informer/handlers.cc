@@ -74,7 +74,7 @@ std::vector<SharedInformer::Registration> SharedInformer::TakeEnded() {
 }
 
 Result<void> SharedInformer::RemoveEventHandler(const Registration& registration) {
-  const Result<void> withdrawn = Withdraw(registration);
+  Result<void> withdrawn = Withdraw(registration);
   if (!withdrawn && withdrawn.error().code == ErrorCode::kNotFound) return withdrawn;
   LARDER_RETURN_IF_ERROR(WaitForEnd(registration));
   return withdrawn;

@@ -130,7 +130,7 @@ Result<void> Listener::ReadStream() {
     after = stream_after_;
     stream = stream_;
   }
-  const Result<void> read = indexer_->ForEach(
+  Result<void> read = indexer_->ForEach(
       options_.ns, after,
       [&](const ObjectPtr& object) {
         if (scanned >= most || bytes >= options_.buffer_bytes / 4) {

@@ -228,7 +228,7 @@ Result<void> ScopedInformer::AddEnqueuer(WorkQueue* queue, const EnqueuerOptions
   EnqueuerOptions named = options;
   named.name = prefix_ + options.name;
   for (size_t i = 0; i < parts_.size(); ++i) {
-    const auto added = parts_[i].informer->AddEnqueuer(
+    auto added = parts_[i].informer->AddEnqueuer(
         queue, named,
         [scope = parts_[i].scope, function](const ObjectChange& change, const Enqueue& enqueue) {
           const auto seen =

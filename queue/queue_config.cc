@@ -1,5 +1,7 @@
 #include "queue/queue_config.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -113,7 +115,7 @@ Result<WorkQueueConfig> WorkQueueConfig::FromJson(std::string_view text) {
       continue;
     }
     for (const auto& [inner, inner_value] : value.items()) {
-      LARDER_RETURN_IF_ERROR(SetFromJson(config, name + "." + inner, inner_value));
+      LARDER_RETURN_IF_ERROR(SetFromJson(config, fmt::format("{}.{}", name, inner), inner_value));
     }
   }
   LARDER_RETURN_IF_ERROR(config.Validate());

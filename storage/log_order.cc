@@ -1,5 +1,6 @@
 #include "storage/log_order.h"
 
+#include <fmt/format.h>
 #include <rocksdb/file_system.h>
 
 #include <atomic>
@@ -141,7 +142,8 @@ class OrderedFiles final : public rocksdb::FileSystemWrapper {
       if (!status.ok()) break;
       if (!IsLog(name)) continue;
       std::unique_ptr<rocksdb::FSWritableFile> log;
-      status = target()->ReopenWritableFile(directory + "/" + name, options, &log, debug);
+      status =
+          target()->ReopenWritableFile(fmt::format("{}/{}", directory, name), options, &log, debug);
       if (status.ok()) status = log->Sync(options.io_options, debug);
       if (status.ok()) status = log->Close(options.io_options, debug);
     }

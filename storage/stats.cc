@@ -4,6 +4,7 @@
 #include <rocksdb/table_properties.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -147,7 +148,7 @@ uint64_t EstimateObjects(const Store& store, CollectionId collection) {
   // Rows of one family are alike enough.
   const double share = static_cast<double>(bytes) / static_cast<double>(meta.size);
   const auto table_rows = static_cast<double>(EstimateTableRows(*database, Family::kObjects));
-  return rows + static_cast<uint64_t>(std::min(share, 1.0) * table_rows + 0.5);
+  return rows + static_cast<uint64_t>(std::llround(std::min(share, 1.0) * table_rows));
 }
 
 Result<StoreStats> GetStats(const Store& store, const StatsOptions& options) {

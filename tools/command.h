@@ -29,7 +29,7 @@ class StopOnSignal {
   StopOnSignal() = default;
   StopOnSignal(std::stop_token token, std::atomic<bool>* taken)
       : token_(std::move(token)), taken_(taken) {}
-  operator std::stop_token() const {
+  operator std::stop_token() const {  // NOLINT(google-explicit-constructor)
     if (taken_) *taken_ = true;
     return token_;
   }

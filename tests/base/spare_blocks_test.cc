@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,8 +25,8 @@ class SpareBlocks : public testing::Test {
 };
 
 TEST(SpareBlock, HasTheRoomThatWasAskedFor) {
-  for (const size_t room :
-       {0, 1, 15, 16, 511, 1023, 1024, 1535, 1536, 9000, 65535, 65536, 300000}) {
+  for (const size_t room : std::initializer_list<size_t>{0, 1, 15, 16, 511, 1023, 1024, 1535, 1536,
+                                                         9000, 65535, 65536, 300000}) {
     for (int again = 0; again < 2; ++again) {
       std::string block = TakeBlock(room);
       EXPECT_TRUE(block.empty());

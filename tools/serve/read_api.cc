@@ -304,8 +304,8 @@ class ReadApi::ListTransfer {
     within_ = stored.Within(query_.ns);
     // The version is for a watch: it is that of what the watch will follow.
     auto followed = Followed(stored, query_);
-    followed_ = followed ? *std::move(followed) : stored;
     watchable_ = followed.has_value();
+    followed_ = followed ? *std::move(followed) : stored;
     // With a limit the token stands in the head, so such a list is one page.
     if (!limited_) query_.limit = kPage;
   }
