@@ -219,9 +219,16 @@ TEST(ApiClient, EmptyAndBrokenLists) {
     EXPECT_TRUE(page->items.empty());
   }
   const std::string deep = R"({"items":[)" + std::string(100'000, '[');
-  for (const std::string& bad : std::vector<std::string>{
-           "", "{", "[]", "{}", R"({"items":3})", R"({"items":[3]})", R"({"items":[{}]})",
-           R"({"items":[{"metadata":{"name":"a/b"}}]})", R"({"kind":3,"items":[]})", deep}) {
+  const auto with_metadata = [](const std::string& value) {
+    return R"({"metadata":{"resourceVersion":"1","x":)" + value + R"(},"items":[]})";
+  };
+  const std::string deep_metadata =
+      with_metadata(std::string(100'000, '[') + std::string(100'000, ']'));
+  const std::string large_metadata = with_metadata('"' + std::string(2 << 20, 'x') + '"');
+  for (const std::string& bad :
+       std::vector<std::string>{"", "{", "[]", "{}", R"({"items":3})", R"({"items":[3]})",
+                                R"({"items":[{}]})", R"({"items":[{"metadata":{"name":"a/b"}}]})",
+                                R"({"kind":3,"items":[]})", deep, deep_metadata, large_metadata}) {
     const auto page = ParseListPage(bad, kPods);
     ASSERT_FALSE(page) << bad.substr(0, 100);
     EXPECT_EQ(page.error().code, ErrorCode::kProtocol) << page.error().message;
