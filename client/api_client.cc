@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text.h"
 #include "schema/json_text.h"
 #include "schema/parse_json.h"
 
@@ -156,11 +157,12 @@ Result<ObjectPtr> ApiClient::Send(const Resource& resource, const Request& reque
       return Object::Parse(*named, type_meta);
     }
   }
-  const auto type = response.headers.find("content-type");
+  const auto found = response.headers.find("content-type");
+  const std::string type = found != response.headers.end()
+                               ? Printable(std::string(CutText(found->second, 80)), Lines::kOne)
+                               : "no content type";
   return MakeError(ErrorCode::kProtocol, "{} {}: the answer (HTTP {}, {}) is not an object: {}",
-                   request.method, request.path, response.status,
-                   type != response.headers.end() ? type->second.substr(0, 80) : "no content type",
-                   object.error().message);
+                   request.method, request.path, response.status, type, object.error().message);
 }
 
 Result<ObjectPtr> ApiClient::Get(const Resource& resource, const ObjectKey& key,

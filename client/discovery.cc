@@ -190,7 +190,8 @@ Result<std::vector<ApiResource>> Discovery::ReadRoot(const std::string& root,
                  : Result<std::vector<ApiResource>>(tl::unexpected(response.error()));
     if (!resources) {
       if (resources.error().code == ErrorCode::kCancelled) return resources;
-      spdlog::warn("discovery: {} is left out: {}", one.path, resources.error().ToString());
+      spdlog::warn("discovery: {} is left out: {}", Printable(one.path, Lines::kOne),
+                   resources.error().ToString());
       continue;
     }
     all.insert(all.end(), resources->begin(), resources->end());

@@ -172,13 +172,13 @@ TEST_F(ApiClientTest, NamesThatWouldLeadElsewhereAreRefused) {
 
 TEST(ApiClient, AnAnswerThatIsNoObjectIsAProtocolError) {
   FakeTransport transport([](const Request&) -> Result<Response> {
-    return Response{200, {{"content-type", "text/html"}}, "<html>login here</html>", 0};
+    return Response{200, {{"content-type", "text/html\033c"}}, "<html>login here</html>", 0};
   });
   ApiClient client(transport);
   const auto pod = client.Get(kPods, {"x", "a"});
   ASSERT_FALSE(pod);
   EXPECT_EQ(pod.error().code, ErrorCode::kProtocol);
-  EXPECT_THAT(pod.error().message, HasSubstr("text/html"));
+  EXPECT_THAT(pod.error().message, HasSubstr("text/html^[c"));
   const auto list = client.List(kPods);
   ASSERT_FALSE(list);
   EXPECT_EQ(list.error().code, ErrorCode::kProtocol);
