@@ -1,5 +1,6 @@
 #include "client/api_client.h"
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -185,29 +186,46 @@ Result<ListPage> ApiClient::List(const Resource& resource, const ListOptions& op
   return ParseListPage(std::move(response.body), resource);
 }
 
+Result<void> ApiClient::ListPages(const Resource& resource, ListOptions options,
+                                  const std::function<Result<void>(ListPage)>& each,
+                                  const std::stop_token& stop) {
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(ListPage page, List(resource, options, stop));
+    std::string next = page.continue_token;
+    if (!next.empty() && next == options.continue_token) {
+      return MakeError(ErrorCode::kProtocol,
+                       "the list of {}: the server sent the same page token twice",
+                       resource.ToString());
+    }
+    LARDER_RETURN_IF_ERROR(each(std::move(page)));
+    if (next.empty()) return {};
+    options.continue_token = std::move(next);
+  }
+}
+
 Result<ListPage> ApiClient::ListAll(const Resource& resource, ListOptions options,
                                     const std::stop_token& stop) {
   // A limit with a version would make the server read from etcd.
   const bool may_page = options.resource_version.empty() || options.resource_version == "0";
   if (options.limit == 0 && may_page) options.limit = kPageSize;
   ListPage all;
-  bool begun_again = false;
-  for (;;) {
-    Result<ListPage> page = List(resource, options, stop);
-    if (!page && page.error().code == ErrorCode::kGone && !options.continue_token.empty() &&
-        !begun_again) {
-      begun_again = true;
-      options.continue_token.clear();
-      options.limit = 0;
-      all = ListPage();
-      continue;
-    }
-    if (!page) return page;
-    all.items.insert(all.items.end(), page->items.begin(), page->items.end());
-    all.resource_version = page->resource_version;
-    if (page->continue_token.empty()) return all;
-    options.continue_token = page->continue_token;
+  bool has_token = !options.continue_token.empty();
+  const auto add = [&](ListPage page) -> Result<void> {
+    all.items.insert(all.items.end(), std::make_move_iterator(page.items.begin()),
+                     std::make_move_iterator(page.items.end()));
+    all.resource_version = std::move(page.resource_version);
+    has_token = true;
+    return {};
+  };
+  Result<void> read = ListPages(resource, options, add, stop);
+  if (!read && read.error().code == ErrorCode::kGone && has_token) {
+    options.continue_token.clear();
+    options.limit = 0;
+    all = ListPage();
+    read = ListPages(resource, options, add, stop);
   }
+  if (!read) return tl::unexpected(std::move(read).error());
+  return all;
 }
 
 Result<ObjectPtr> ApiClient::Write(const char* method, const Resource& resource, const Json& object,

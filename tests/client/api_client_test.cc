@@ -263,6 +263,21 @@ TEST(ApiClient, ListAllFollowsPagesAndStartsAgainWhenTheTokenExpires) {
   EXPECT_EQ(calls, 3);
 }
 
+TEST(ApiClient, APageTokenThatComesTwiceEndsTheList) {
+  int calls = 0;
+  FakeTransport transport([&](const Request&) -> Result<Response> {
+    // A client that goes on is let go.
+    const char* const token = ++calls < 10 ? "again" : "";
+    return FakeTransport::Json200(R"({"items":[],"metadata":{"continue":")" + std::string(token) +
+                                  R"("}})");
+  });
+  ApiClient client(transport);
+  const auto all = client.ListAll(kPods);
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().code, ErrorCode::kProtocol) << all.error().message;
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(ClusterUid, IsThatOfKubeSystemAndErrorsSayWhatIsNeeded) {
   FakeTransport good([](const Request& request) -> Result<Response> {
     EXPECT_EQ(request.path, "/api/v1/namespaces/kube-system");
