@@ -1,4 +1,4 @@
-// Text that is cut to a length or at its ends, or put into lower case.
+// Text that is cut to a length or at its ends, put into lower case, or made fit for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -32,5 +32,12 @@ inline std::string LowerAscii(std::string_view text) {
   }
   return lower;
 }
+
+// What others wrote, for a person to read: control characters, by which an object or a server could
+// set the window's title or overwrite what stands above, are shown instead of sent (ESC is ^[, as
+// kubectl has it). Line ends and tabs stay, or become spaces where the text is to be one line: in
+// a message or a log nobody else begins a line.
+enum class Lines { kKept, kOne };
+std::string Printable(std::string text, Lines lines = Lines::kKept);
 
 }  // namespace larder

@@ -1,8 +1,10 @@
 #include "client/api_client.h"
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text.h"
 #include "schema/json_text.h"
 #include "schema/parse_json.h"
 
@@ -156,11 +158,12 @@ Result<ObjectPtr> ApiClient::Send(const Resource& resource, const Request& reque
       return Object::Parse(*named, type_meta);
     }
   }
-  const auto type = response.headers.find("content-type");
+  const auto found = response.headers.find("content-type");
+  const std::string type = found != response.headers.end()
+                               ? Printable(std::string(CutText(found->second, 80)), Lines::kOne)
+                               : "no content type";
   return MakeError(ErrorCode::kProtocol, "{} {}: the answer (HTTP {}, {}) is not an object: {}",
-                   request.method, request.path, response.status,
-                   type != response.headers.end() ? type->second.substr(0, 80) : "no content type",
-                   object.error().message);
+                   request.method, request.path, response.status, type, object.error().message);
 }
 
 Result<ObjectPtr> ApiClient::Get(const Resource& resource, const ObjectKey& key,
@@ -183,29 +186,46 @@ Result<ListPage> ApiClient::List(const Resource& resource, const ListOptions& op
   return ParseListPage(std::move(response.body), resource);
 }
 
+Result<void> ApiClient::ListPages(const Resource& resource, ListOptions options,
+                                  const std::function<Result<void>(ListPage)>& each,
+                                  const std::stop_token& stop) {
+  for (;;) {
+    LARDER_ASSIGN_OR_RETURN(ListPage page, List(resource, options, stop));
+    std::string next = page.continue_token;
+    if (!next.empty() && next == options.continue_token) {
+      return MakeError(ErrorCode::kProtocol,
+                       "the list of {}: the server sent the same page token twice",
+                       resource.ToString());
+    }
+    LARDER_RETURN_IF_ERROR(each(std::move(page)));
+    if (next.empty()) return {};
+    options.continue_token = std::move(next);
+  }
+}
+
 Result<ListPage> ApiClient::ListAll(const Resource& resource, ListOptions options,
                                     const std::stop_token& stop) {
   // A limit with a version would make the server read from etcd.
   const bool may_page = options.resource_version.empty() || options.resource_version == "0";
   if (options.limit == 0 && may_page) options.limit = kPageSize;
   ListPage all;
-  bool begun_again = false;
-  for (;;) {
-    Result<ListPage> page = List(resource, options, stop);
-    if (!page && page.error().code == ErrorCode::kGone && !options.continue_token.empty() &&
-        !begun_again) {
-      begun_again = true;
-      options.continue_token.clear();
-      options.limit = 0;
-      all = ListPage();
-      continue;
-    }
-    if (!page) return page;
-    all.items.insert(all.items.end(), page->items.begin(), page->items.end());
-    all.resource_version = page->resource_version;
-    if (page->continue_token.empty()) return all;
-    options.continue_token = page->continue_token;
+  bool has_token = !options.continue_token.empty();
+  const auto add = [&](ListPage page) -> Result<void> {
+    all.items.insert(all.items.end(), std::make_move_iterator(page.items.begin()),
+                     std::make_move_iterator(page.items.end()));
+    all.resource_version = std::move(page.resource_version);
+    has_token = true;
+    return {};
+  };
+  Result<void> read = ListPages(resource, options, add, stop);
+  if (!read && read.error().code == ErrorCode::kGone && has_token) {
+    options.continue_token.clear();
+    options.limit = 0;
+    all = ListPage();
+    read = ListPages(resource, options, add, stop);
   }
+  if (!read) return tl::unexpected(std::move(read).error());
+  return all;
 }
 
 Result<ObjectPtr> ApiClient::Write(const char* method, const Resource& resource, const Json& object,

@@ -1,8 +1,8 @@
 // Create, read, update and delete objects of any kind: what a controller does to the cluster.
 //
-// Each call is one request (ListAll: one for each page) and blocks the caller until its answer.
-// Objects go in as Json and come out as the immutable ObjectPtr that the server now has. Reads go
-// to the server, not to the cache.
+// Each call is one request (ListAll and ListPages: one for each page) and blocks the caller until
+// its answer. Objects go in as Json and come out as the immutable ObjectPtr that the server now
+// has. Reads go to the server, not to the cache.
 //
 // Thread-safe. Errors: those of base/error.h by the server's answer, each distinct (kConflict,
 // kNotFound, kAlreadyExists, kForbidden, kInvalid, ...), with the server's Status in
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -92,6 +93,12 @@ class ApiClient {
                         const GetOptions& options = {}, const std::stop_token& stop = {});
   Result<ListPage> List(const Resource& resource, const ListOptions& options = {},
                         const std::stop_token& stop = {});
+  // One page after the other, of options.limit objects each, until `each` returns an error. kGone
+  // when the continue token expires in between; kProtocol when the server sends one twice in a row,
+  // which would never end.
+  Result<void> ListPages(const Resource& resource, ListOptions options,
+                         const std::function<Result<void>(ListPage)>& each,
+                         const std::stop_token& stop = {});
   // All pages, 500 at a time unless `limit` says otherwise. When the continue token expires in
   // between it begins again, once, without a limit.
   Result<ListPage> ListAll(const Resource& resource, ListOptions options = {},

@@ -35,13 +35,7 @@ Result<void> ValidateConfig(const ClientConfig& config) {
   if (config.impersonate.user.empty() && !config.impersonate.Empty()) {
     return refuse("impersonating a uid, groups or extra fields needs a user too");
   }
-  if (!config.proxy_url.empty()) {
-    const std::string_view proxy = config.proxy_url;
-    if (!proxy.starts_with("http://") && !proxy.starts_with("https://") &&
-        !proxy.starts_with("socks5://") && !proxy.starts_with("socks5h://")) {
-      return refuse("proxy-url must begin with http://, https:// or socks5://");
-    }
-  }
+  if (!config.proxy_url.empty()) LARDER_RETURN_IF_ERROR(CheckProxyUrl(config.proxy_url));
   if (config.stream_buffer_bytes == 0) return refuse("stream_buffer_bytes must not be 0");
   return {};
 }

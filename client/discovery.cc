@@ -13,6 +13,8 @@ constexpr char kAccept[] =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
     "application/json";
+// Of a large cluster with many custom resources the aggregated document has 1 to 2 MiB.
+constexpr size_t kMaxAnswerBytes = size_t{8} << 20;
 
 // How well a name fits: 0 is the plural; nullopt: not at all.
 std::optional<int> Fit(const ApiResource& api, const std::string& lower) {
@@ -167,6 +169,7 @@ Result<std::vector<ApiResource>> Discovery::ReadRoot(const std::string& root,
   Request request;
   request.path = root;
   request.accept = kAccept;
+  request.max_response_bytes = kMaxAnswerBytes;
   Result<Response> answer = transport_.Do(request, stop);
   // Not every server has both roots.
   if (!answer && answer.error().code == ErrorCode::kNotFound) return std::vector<ApiResource>();
@@ -180,13 +183,15 @@ Result<std::vector<ApiResource>> Discovery::ReadRoot(const std::string& root,
   for (const GroupVersion& each : versions) {
     Request one;
     one.path = root + (each.group.empty() ? "" : "/" + each.group) + "/" + each.version;
+    one.max_response_bytes = kMaxAnswerBytes;
     Result<Response> response = transport_.Do(one, stop);
     Result<std::vector<ApiResource>> resources =
         response ? ParseResourceList(response->body, each)
                  : Result<std::vector<ApiResource>>(tl::unexpected(response.error()));
     if (!resources) {
       if (resources.error().code == ErrorCode::kCancelled) return resources;
-      spdlog::warn("discovery: {} is left out: {}", one.path, resources.error().ToString());
+      spdlog::warn("discovery: {} is left out: {}", Printable(one.path, Lines::kOne),
+                   resources.error().ToString());
       continue;
     }
     all.insert(all.end(), resources->begin(), resources->end());

@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "schema/json_text.h"
 #include "schema/object.h"
+#include "schema/parse_json.h"
 
 namespace larder {
 namespace {
 
 Json ParseObject(std::string_view text) {
-  Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return document.is_object() ? document : Json::object();
+  std::optional<Json> document = ParseJson(text);
+  return document && document->is_object() ? *std::move(document) : Json::object();
 }
 
 // Like TextAt: any JSON, and nothing where the shape is another.

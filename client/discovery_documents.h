@@ -1,7 +1,8 @@
 // What an API server serves, as its discovery documents say: both the aggregated form and the older
 // one.
 //
-// Pure functions from JSON text; kProtocol on anything else than the document that was asked for.
+// Pure functions from JSON text; kProtocol on anything else than the document that was asked for,
+// and on one that is nested deeper than ParseJson reads.
 // Unknown fields and single entries that make no sense are skipped.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/text.h"
 #include "client/no_proxy.h"
 
 namespace larder {
@@ -227,6 +228,18 @@ void SetMethod(const Request& request, EasyHandle& handle, Setter& set) {
   }
 }
 
+// Without the URL of a proxy, which libcurl shows whole, password included, where it cannot use it.
+// A configured one was looked at before (CheckProxyUrl), those of the environment only libcurl
+// sees.
+std::string WhatCurlSays(CURLcode code, const EasyHandle& handle) {
+  const std::string_view said = handle.error_text;
+  if (said.starts_with("Unsupported proxy")) {
+    return "the proxy's URL in the environment is not valid";
+  }
+  if (said.empty() || code == CURLE_COULDNT_RESOLVE_PROXY) return curl_easy_strerror(code);
+  return Printable(std::string(said), Lines::kOne);  // it may quote the server
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, const ServerUrl& url,
@@ -275,7 +288,7 @@ Result<std::unique_ptr<EasyHandle>> MakeEasyHandle(const ClientConfig& config, c
 }
 
 Error ErrorFromCurl(CURLcode code, const EasyHandle& handle) {
-  const char* text = handle.error_text[0] != '\0' ? handle.error_text : curl_easy_strerror(code);
+  const std::string text = WhatCurlSays(code, handle);
   ErrorCode meaning = ErrorCode::kUnavailable;
   const char* hint = "";
   switch (code) {

@@ -2,13 +2,19 @@
 #include <simdjson.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "client/api_client.h"
+#include "schema/json_text.h"
+#include "schema/parse_json.h"
 
 namespace larder {
 namespace {
 
 namespace ondemand = simdjson::ondemand;
+
+// A few hundred bytes, a continue token included.
+constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
 
 struct RawList {
   std::string kind;
@@ -67,20 +73,19 @@ simdjson::error_code ReadList(ondemand::document& document, RawList& list) {
   return simdjson::SUCCESS;
 }
 
-void ReadMetadata(std::string_view text, ListPage& page) {
-  const Json metadata = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!metadata.is_object()) return;
-  const auto string = [&metadata](const char* name) {
-    const auto found = metadata.find(name);
-    return found != metadata.end() && found->is_string() ? found->get<std::string>()
-                                                         : std::string();
-  };
-  page.resource_version = string("resourceVersion");
-  page.continue_token = string("continue");
-  const auto remaining = metadata.find("remainingItemCount");
-  if (remaining != metadata.end() && remaining->is_number_integer()) {
+// False: too large, nested too deeply, or no JSON.
+bool ReadMetadata(std::string_view text, ListPage& page) {
+  if (text.empty()) return true;  // it has none
+  if (text.size() > kMaxMetadataBytes) return false;
+  const std::optional<Json> metadata = ParseJson(text);
+  if (!metadata) return false;
+  page.resource_version = TextAt(*metadata, "resourceVersion");
+  page.continue_token = TextAt(*metadata, "continue");
+  const auto remaining = metadata->find("remainingItemCount");
+  if (remaining != metadata->end() && remaining->is_number_integer()) {
     page.remaining_item_count = remaining->get<int64_t>();
   }
+  return true;
 }
 
 TypeMeta ItemType(const RawList& list, const Resource& resource) {
@@ -107,7 +112,11 @@ Result<ListPage> ParseListPage(std::string body, const Resource& resource) {
                      resource.ToString(), code ? simdjson::error_message(code) : "it has no items");
   }
   ListPage page;
-  ReadMetadata(list.metadata, page);
+  if (!ReadMetadata(list.metadata, page)) {
+    return MakeError(ErrorCode::kProtocol,
+                     "the answer to a list of {} has metadata that cannot be read",
+                     resource.ToString());
+  }
   const TypeMeta type = ItemType(list, resource);
   page.items.reserve(list.items.size());
   for (const std::string_view item : list.items) {

@@ -76,6 +76,33 @@ Result<ServerUrl> ParseServerUrl(std::string_view text) {
   return parsed;
 }
 
+Result<void> CheckProxyUrl(const std::string& text) {
+  const auto refuse = [](std::string_view why) {
+    return MakeError(ErrorCode::kInvalidArgument, "proxy-url {}", why);
+  };
+  if (!text.starts_with("http://") && !text.starts_with("https://") &&
+      !text.starts_with("socks5://") && !text.starts_with("socks5h://")) {
+    return refuse("must begin with http://, https:// or socks5://");
+  }
+  const UrlHandle url(curl_url());
+  if (url == nullptr) return MakeError(ErrorCode::kInternal, "out of memory");
+  // libcurl does not know socks5 as the scheme of a URL.
+  const CURLUcode code =
+      curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME);
+  if (code != CURLUE_OK || text.find('\0') != std::string::npos) {
+    return refuse(fmt::format("is not valid: {}", curl_url_strerror(code)));
+  }
+  // "http://user:12/34@proxy" is port 12 of the host "user".
+  const std::string path = Part(url.get(), CURLUPART_PATH);
+  if ((!path.empty() && path != "/") || !Part(url.get(), CURLUPART_QUERY).empty() ||
+      !Part(url.get(), CURLUPART_FRAGMENT).empty()) {
+    return refuse(
+        "must not have a path, a query or a fragment; escape '/', '?' and '#' in its "
+        "password");
+  }
+  return {};
+}
+
 std::string EscapePath(std::string_view path) {
   static constexpr std::string_view kAlsoAllowed = "/:@!$&'()*+,;=%";
   std::string out;

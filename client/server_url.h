@@ -1,4 +1,4 @@
-// The parts of an API server's URL, and the escaping of what is put behind it.
+// The parts of an API server's URL, the escaping of what is put behind it, and the URL of a proxy.
 #pragma once
 
 #include <string>
@@ -25,6 +25,10 @@ struct ServerUrl {
 // kInvalidArgument on other schemes, a missing host, and on user names, queries and fragments,
 // which have no place here.
 Result<ServerUrl> ParseServerUrl(std::string_view text);
+
+// kInvalidArgument where libcurl could not use it, or would take a part of the password for
+// something else because it is not escaped. The message does not show it.
+Result<void> CheckProxyUrl(const std::string& text);
 
 // Percent-encodes what would end or change a request: '?', '#', spaces, control characters, and
 // bytes above 127. A '%' stays: who puts a name into a path has escaped it (Resource::Path).

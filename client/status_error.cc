@@ -97,14 +97,6 @@ std::optional<std::chrono::milliseconds> RetryAfter(
   return seconds > 0 ? Seconds(seconds) : std::nullopt;
 }
 
-std::string Printable(std::string_view text) {
-  std::string out(CutText(text, kMaxMessageBytes));
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return out;
-}
-
 // A server answers with an error in the form that the request asked for. The JSON of a Status in
 // protobuf; nothing where it is something else.
 std::string JsonOfProtobuf(std::string_view body) {
@@ -133,11 +125,14 @@ Error ErrorFromResponse(int status, const std::map<std::string, std::string>& he
   error.retry_after = RetryAfter(headers, document);
   const std::string message = TextAt(document, "message");
   if (!message.empty()) {
-    error.message = fmt::format("{} (HTTP {})", Printable(message), status);
+    error.message = fmt::format(
+        "{} (HTTP {})", Printable(std::string(CutText(message, kMaxMessageBytes)), Lines::kOne),
+        status);
   } else if (body.empty()) {
     error.message = fmt::format("HTTP {}", status);
   } else {
-    error.message = fmt::format("HTTP {}: {}", status, Printable(CutText(body, kMaxBodyBytes)));
+    error.message = fmt::format("HTTP {}: {}", status,
+                                Printable(std::string(CutText(body, kMaxBodyBytes)), Lines::kOne));
   }
   if (is_status) error.status_json = std::string(body);
   return error;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mutex.h"
+#include "base/text.h"
 #include "client/credential_source.h"
 #include "client/curl_loop.h"
 #include "client/easy_handle.h"
@@ -59,7 +60,7 @@ class CurlBodyStream final : public BodyStream {
     if (found == headers().end() || found->second == "identity") return {};
     if (found->second != "gzip") {
       return MakeError(ErrorCode::kProtocol, "the answer's encoding '{}' was not asked for",
-                       found->second.substr(0, 40));
+                       Printable(std::string(CutText(found->second, 40)), Lines::kOne));
     }
     inflater_ = std::make_unique<Inflater>();
     return {};

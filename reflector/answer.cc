@@ -1,6 +1,9 @@
 #include "reflector/answer.h"
 
+#include <string>
 #include <string_view>
+
+#include "base/text.h"
 
 namespace larder {
 
@@ -15,7 +18,7 @@ Result<BodyForm> CheckAnswer(int status, const std::map<std::string, std::string
   if (type.starts_with("application/vnd.kubernetes.protobuf")) return BodyForm::kProtobuf;
   return MakeError(ErrorCode::kProtocol,
                    "the server answered with content type '{}': is this address an API server?",
-                   type.substr(0, 100));
+                   Printable(std::string(CutText(type, 100)), Lines::kOne));
 }
 
 }  // namespace larder

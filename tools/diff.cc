@@ -178,8 +178,7 @@ Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info,
   list.label_selector = info.spec.label_selector;
   list.field_selector = info.spec.field_selector;
   list.limit = 500;
-  do {
-    LARDER_ASSIGN_OR_RETURN(const ListPage page, client.List(info.spec.resource, list));
+  const auto compare = [&](const ListPage& page) -> Result<void> {
     for (const ObjectPtr& object : page.items) {
       if (!shard.Matches(object->ns(), object->uid())) continue;
       const auto head = known.find(object->key().ToString());
@@ -194,8 +193,9 @@ Result<ResourceDiff> CompareLive(const Store& store, const CollectionInfo& info,
       LARDER_ASSIGN_OR_RETURN(ObjectPtr before, store.Get(info.id, object->key()));
       out.Add({object->key(), std::move(before), object});
     }
-    list.continue_token = page.continue_token;
-  } while (!list.continue_token.empty());
+    return {};
+  };
+  LARDER_RETURN_IF_ERROR(client.ListPages(info.spec.resource, list, compare));
   for (const auto& [text, head] : known) {
     LARDER_ASSIGN_OR_RETURN(ObjectKey key, ObjectKey::Parse(text));
     LARDER_ASSIGN_OR_RETURN(ObjectPtr before, store.Get(info.id, key));

@@ -40,32 +40,6 @@ bool Output::Flush() {
 
 bool Output::IsTerminal() const { return ::isatty(fd_) == 1; }
 
-std::string Printable(std::string text) {
-  // A control character of one byte, or of two: C2 80 to C2 9F.
-  const auto is_short = [](unsigned char c) {
-    return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-  };
-  const auto is_long = [&](size_t at) {
-    return text[at] == '\xc2' && at + 1 < text.size() &&
-           static_cast<unsigned char>(text[at + 1]) >= 0x80 &&
-           static_cast<unsigned char>(text[at + 1]) < 0xa0;
-  };
-  std::string out;
-  size_t copied = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const auto c = static_cast<unsigned char>(text[at]);
-    const bool two = is_long(at);
-    if (!two && !is_short(c)) continue;
-    out.append(text, copied, at - copied);
-    out += two ? "^[" : "^";
-    // The long ones are ESC and a character that stands 0x40 below.
-    out += static_cast<char>(two ? text[++at] - 0x40 : c ^ 0x40);
-    copied = at + 1;
-  }
-  if (copied == 0) return text;
-  return out.append(text, copied);
-}
-
 Output& Stdout() {
   static Output out(STDOUT_FILENO);
   return out;

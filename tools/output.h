@@ -15,13 +15,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace larder::tools {
-
-// What others wrote, for a person to read: control characters, by which an object could set the
-// window's title or overwrite what stands above, are shown instead of sent (ESC is ^[, as kubectl
-// has it). Line ends and tabs stay. Paint afterwards.
-std::string Printable(std::string text);
 
 class Output {
  public:
@@ -36,7 +32,7 @@ class Output {
   bool Print(fmt::format_string<Args...> format, Args&&... args) {
     return Write(fmt::format(format, std::forward<Args>(args)...));
   }
-  // The same, Printable.
+  // The same, Printable (base/text.h). Paint afterwards.
   template <typename... Args>
   bool PrintForPeople(fmt::format_string<Args...> format, Args&&... args) {
     return Write(Printable(fmt::format(format, std::forward<Args>(args)...)));

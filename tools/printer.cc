@@ -185,7 +185,8 @@ class LinePrinter final : public Printer {
   void Begin(const StoredResource& resource) override { prefix_ = resource.NamePrefix() + "/"; }
   Rendered Render(const ObjectPtr& object) const override {
     Rendered out;
-    out.text = json_ ? OneLine(object->json()) : prefix_ + std::string(object->name());
+    out.text = json_ ? OneLine(object->json())
+                     : Printable(prefix_ + std::string(object->name()), Lines::kOne);
     out.text += '\n';
     return out;
   }

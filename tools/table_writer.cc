@@ -36,11 +36,7 @@ void TableWriter::Widen(const std::vector<std::string>& row) {
 
 void TableWriter::Add(std::vector<std::string> row) {
   // A cell is one line: what an object says must not break the table.
-  for (std::string& cell : row) {
-    std::replace(cell.begin(), cell.end(), '\n', ' ');
-    std::replace(cell.begin(), cell.end(), '\t', ' ');
-    cell = Printable(std::move(cell));
-  }
+  for (std::string& cell : row) cell = Printable(std::move(cell), Lines::kOne);
   Widen(row);
   rows_.push_back(std::move(row));
 }

@@ -181,7 +181,7 @@ Result<void> RepairStore(const VerifyArguments& arguments, const std::stop_token
   }
   out.Write("\n");
   for (const std::string& collection : report->relist) {
-    out.Print("will be listed anew at the next start: {}\n", collection);
+    out.PrintForPeople("will be listed anew at the next start: {}\n", collection);
   }
   if (!report->damaged_files.empty()) {
     out.Print("the old files are in {}; remove them when they are not needed any more\n",
@@ -197,7 +197,9 @@ Result<int> Run(const VerifyArguments& arguments, const std::stop_token& stop) {
   const bool sound = report && report->report.Ok();
   if (arguments.repair && !sound) {
     if (report && !arguments.json) Print(*report);
-    if (broken) std::fprintf(stderr, "larder: %s\n", report.error().message.c_str());
+    if (broken) {
+      std::fprintf(stderr, "larder: %s\n", Printable(report.error().message).c_str());
+    }
     LARDER_RETURN_IF_ERROR(RepairStore(arguments, stop));
     Stdout().Flush();
     return kOk;

@@ -172,13 +172,13 @@ TEST_F(ApiClientTest, NamesThatWouldLeadElsewhereAreRefused) {
 
 TEST(ApiClient, AnAnswerThatIsNoObjectIsAProtocolError) {
   FakeTransport transport([](const Request&) -> Result<Response> {
-    return Response{200, {{"content-type", "text/html"}}, "<html>login here</html>", 0};
+    return Response{200, {{"content-type", "text/html\033c"}}, "<html>login here</html>", 0};
   });
   ApiClient client(transport);
   const auto pod = client.Get(kPods, {"x", "a"});
   ASSERT_FALSE(pod);
   EXPECT_EQ(pod.error().code, ErrorCode::kProtocol);
-  EXPECT_THAT(pod.error().message, HasSubstr("text/html"));
+  EXPECT_THAT(pod.error().message, HasSubstr("text/html^[c"));
   const auto list = client.List(kPods);
   ASSERT_FALSE(list);
   EXPECT_EQ(list.error().code, ErrorCode::kProtocol);
@@ -219,9 +219,16 @@ TEST(ApiClient, EmptyAndBrokenLists) {
     EXPECT_TRUE(page->items.empty());
   }
   const std::string deep = R"({"items":[)" + std::string(100'000, '[');
-  for (const std::string& bad : std::vector<std::string>{
-           "", "{", "[]", "{}", R"({"items":3})", R"({"items":[3]})", R"({"items":[{}]})",
-           R"({"items":[{"metadata":{"name":"a/b"}}]})", R"({"kind":3,"items":[]})", deep}) {
+  const auto with_metadata = [](const std::string& value) {
+    return R"({"metadata":{"resourceVersion":"1","x":)" + value + R"(},"items":[]})";
+  };
+  const std::string deep_metadata =
+      with_metadata(std::string(100'000, '[') + std::string(100'000, ']'));
+  const std::string large_metadata = with_metadata('"' + std::string(2 << 20, 'x') + '"');
+  for (const std::string& bad :
+       std::vector<std::string>{"", "{", "[]", "{}", R"({"items":3})", R"({"items":[3]})",
+                                R"({"items":[{}]})", R"({"items":[{"metadata":{"name":"a/b"}}]})",
+                                R"({"kind":3,"items":[]})", deep, deep_metadata, large_metadata}) {
     const auto page = ParseListPage(bad, kPods);
     ASSERT_FALSE(page) << bad.substr(0, 100);
     EXPECT_EQ(page.error().code, ErrorCode::kProtocol) << page.error().message;
@@ -254,6 +261,21 @@ TEST(ApiClient, ListAllFollowsPagesAndStartsAgainWhenTheTokenExpires) {
   EXPECT_EQ(all->items.size(), 2u);
   EXPECT_EQ(all->resource_version, "6");
   EXPECT_EQ(calls, 3);
+}
+
+TEST(ApiClient, APageTokenThatComesTwiceEndsTheList) {
+  int calls = 0;
+  FakeTransport transport([&](const Request&) -> Result<Response> {
+    // A client that goes on is let go.
+    const char* const token = ++calls < 10 ? "again" : "";
+    return FakeTransport::Json200(R"({"items":[],"metadata":{"continue":")" + std::string(token) +
+                                  R"("}})");
+  });
+  ApiClient client(transport);
+  const auto all = client.ListAll(kPods);
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().code, ErrorCode::kProtocol) << all.error().message;
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(ClusterUid, IsThatOfKubeSystemAndErrorsSayWhatIsNeeded) {

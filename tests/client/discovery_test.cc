@@ -184,5 +184,30 @@ TEST(Discovery, AnAnswerThatIsNoDocumentIsAProtocolError) {
   }
 }
 
+TEST(Discovery, RefusesAnAnswerThatIsNestedWithoutEnd) {
+  constexpr size_t kLevels = 100'000;
+  const std::string nested = std::string(kLevels, '[') + std::string(kLevels, ']');
+  for (const char* kind : {"APIGroupDiscoveryList", "APIVersions", "APIGroupList"}) {
+    FakeTransport transport([&](const Request&) {
+      return FakeTransport::Json200(R"({"kind":")" + std::string(kind) + R"(","items":)" + nested +
+                                    "}");
+    });
+    const auto refused = Discovery(transport).Resources();
+    ASSERT_FALSE(refused) << kind;
+    EXPECT_EQ(refused.error().code, ErrorCode::kProtocol) << kind;
+  }
+  EXPECT_FALSE(ParseResourceList(R"({"kind":"APIResourceList","resources":)" + nested + "}", {}));
+}
+
+TEST(Discovery, AsksForNoMoreThanADocumentCanBe) {
+  for (const auto form : {&Aggregated, &Legacy}) {
+    FakeTransport transport(form);
+    ASSERT_TRUE(Discovery(transport).Resources());
+    for (const Request& request : transport.requests()) {
+      EXPECT_LE(request.max_response_bytes, size_t{8} << 20) << request.path;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace larder

@@ -83,6 +83,13 @@ TEST(ErrorFromResponse, MessagesStayOnOneLineAndShort) {
   EXPECT_EQ(ErrorFromResponse(500, {}, std::string(100'000, '[')).code, ErrorCode::kUnavailable);
 }
 
+TEST(ErrorFromResponse, ControlCharactersAreShownAndNotSent) {
+  const Error status =
+      ErrorFromResponse(500, {}, R"({"kind":"Status","message":"\u001b[2J\u009b31m\nred"})");
+  EXPECT_EQ(status.message, "^[[2J^[[31m red (HTTP 500)");
+  EXPECT_EQ(ErrorFromResponse(500, {}, "\u009d0;title\a").message, "HTTP 500: ^[]0;title^G");
+}
+
 // The real server has a 500 without a reason for these; trying again would not help.
 TEST(ErrorFromResponse, MalformedParametersAreInvalidThoughTheServerSays500) {
   const auto code = [](const char* message) {

@@ -212,11 +212,12 @@ TEST_F(HostileTest, AnUnknownEncodingIsRefused) {
         sink.done();
         return true;
       },
-      "br");
+      "br\033[2J\u009b31m");
   Start();
   const auto done = transport_->Do(Get("/br"), {});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::kProtocol);
+  EXPECT_THAT(done.error().message, HasSubstr("'br^[[2J^[[31m'"));  // shown to a terminal
 }
 
 TEST_F(HostileTest, AConnectionLostInMidBodyIsUnavailable) {

@@ -22,6 +22,7 @@ namespace larder {
 namespace {
 
 using ::larder::testing::LogCapture;
+using ::larder::testing::ScopedEnv;
 using ::larder::testing::TempDir;
 using ::larder::testing::TestServer;
 using ::testing::Contains;
@@ -429,6 +430,37 @@ TEST_F(TransportTest, TheProxysPasswordStaysOutOfMessages) {
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(response.error().message, Not(HasSubstr(kCanary)));
   EXPECT_THAT(log.text(), Not(HasSubstr(kCanary)));
+}
+
+TEST_F(TransportTest, AProxysUrlThatCannotBeUsedIsNotShown) {
+  const std::string secret = kCanary;
+  const LogCapture log;
+  for (const std::string& bad :
+       {"http://user:" + secret + "/x@proxy:3128", "http://user:12/" + secret + "@proxy:3128",
+        "http://user:12#" + secret + "@proxy", "http://user:" + secret + "@proxy:99999",
+        "http://user:" + secret + "@", "http://user:" + secret + "@pro xy",
+        "socks5://user:" + secret + "@proxy:port", "ftp://user:" + secret + "@proxy"}) {
+    ClientConfig config = ForUrl("https://host.invalid");
+    config.proxy_url = bad;
+    const auto refused = MakeTransport(config);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << bad;
+    EXPECT_THAT(refused.error().message, HasSubstr("proxy-url"));
+    EXPECT_THAT(refused.error().message, Not(HasSubstr(secret)));
+    // Of the environment's libcurl says what it thinks of them.
+    const ScopedEnv env({{"https_proxy", bad}, {"no_proxy", std::nullopt}});
+    const auto response = Connect(ForUrl("https://host.invalid"))->Do(Get("/x"), {});
+    ASSERT_FALSE(response) << bad;
+    EXPECT_EQ(response.error().code, ErrorCode::kUnavailable) << response.error().message;
+    EXPECT_THAT(response.error().message, Not(HasSubstr(secret)));
+  }
+  EXPECT_THAT(log.text(), Not(HasSubstr(secret)));
+  for (const char* good : {"http://proxy", "http://proxy:3128/", "https://u:p%2Fq@proxy:1",
+                           "socks5://u:p@[::1]:1080", "socks5h://proxy:1080"}) {
+    ClientConfig config = ForUrl("https://host.invalid");
+    config.proxy_url = good;
+    EXPECT_TRUE(ValidateConfig(config)) << good;
+  }
 }
 
 // A dead peer must be noticed in under a minute; here what asks the kernel to do so.

@@ -6,6 +6,7 @@
 #include <httplib.h>
 #include <netinet/in.h>
 #include <prometheus/counter.h>
+#include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -111,6 +112,22 @@ TEST_F(HealthServerTest, MetricsAreBroughtUpToDateBeforeTheyAreShown) {
   const auto second = Get("/metrics");
   EXPECT_THAT(second->body, HasSubstr("asked_total 2"));
   EXPECT_THAT(second->get_header_value("Content-Type"), HasSubstr("version=0.0.4"));
+}
+
+TEST_F(HealthServerTest, ARangeDoesNotMultiplyAnAnswer) {
+  prometheus::BuildGauge().Name("large").Help(std::string(10'000, 'x')).Register(registry_).Add({});
+  Start();
+  const std::string whole = Get("/metrics")->body;
+  std::string many = "bytes=0-";
+  while (many.size() < 4000) many += ",0-";
+  for (const std::string& range : {std::string("bytes=1-,-,-"), std::string("bytes=0-3"), many}) {
+    const auto answer =
+        httplib::Client("127.0.0.1", server_.port()).Get("/metrics", {{"Range", range}});
+    ASSERT_TRUE(answer) << range;
+    EXPECT_EQ(answer->status, 200) << range;
+    EXPECT_EQ(answer->body, whole) << range;
+    EXPECT_THAT(answer->get_header_value("Content-Type"), HasSubstr("version=0.0.4"));
+  }
 }
 
 TEST_F(HealthServerTest, ProbesAreAnsweredAtOnceBesideConnectionsThatAreIdle) {

@@ -89,6 +89,8 @@ TEST(TerminalTest, WhatObjectsSayIsShownAndNotObeyed) {
         "involvedObject":{"kind":"Pod","name":"web-0","namespace":"shop","uid":"u-web-0"},
         "type":"Warning","reason":"Bell\u0007","message":"\u001b]0;title\u0007 first\nsecond",
         "lastTimestamp":"2024-02-01T00:00:00Z","source":{"component":"\u009b31mred"}})");
+    PutObject(**store, "events", R"({"apiVersion":"v1","kind":"Event","metadata":{
+        "name":"\u001b[1Ae3","namespace":"shop","uid":"e3","resourceVersion":"10"}})");
     Transaction transaction = (*store)->Begin();
     transaction.PutQueueItem("pods", "shop/\033[5mweb-9", 9,
                              {.added_ms = 1, .failures = 3, .last_error = "\033c\nreset"});
@@ -102,6 +104,8 @@ TEST(TerminalTest, WhatObjectsSayIsShownAndNotObeyed) {
     }
     return outcome.out;
   };
+  EXPECT_NE(run({"get", "events", "-n", "shop", "-o", "name"}).find("event/^[[1Ae3\n"),
+            std::string::npos);
   // As kubectl's table: a cell ends with its first line.
   EXPECT_NE(run({"get", "events", "-n", "shop"}).find("^[]0;title^G first...\n"),
             std::string::npos);

@@ -42,15 +42,6 @@ TEST(OutputTest, NumbersForPeople) {
   EXPECT_EQ(HumanCount(12), "12");
 }
 
-TEST(OutputTest, ControlCharactersAreMadeVisible) {
-  EXPECT_EQ(Printable("h\u00e9llo\tw\u00f6rld\n"), "h\u00e9llo\tw\u00f6rld\n");
-  EXPECT_EQ(Printable("\033[31m\a\r\x7f"), "^[[31m^G^M^?");
-  EXPECT_EQ(Printable(std::string("a\0b", 3)), "a^@b");
-  // The same commands as one character, U+0080 to U+009F.
-  EXPECT_EQ(Printable("\u009b31m\u009d"), "^[[31m^[]");
-  EXPECT_EQ(Printable("\u00a0\xc2"), "\u00a0\xc2");
-}
-
 TEST(YamlTest, QuotesWhatWouldReadAsSomethingElse) {
   const auto yaml = [](const char* json) { return ToYaml(nlohmann::json::parse(json)); };
   EXPECT_EQ(yaml(R"({"b":1,"a":"x"})"), "a: x\nb: 1\n");
