@@ -212,6 +212,8 @@ class Store::Impl final : public RowPolicy {
   Clock::Steady next_recovery_ LARDER_GUARDED_BY(failure_mutex_){};
   // Of a database that failed and was closed: the sequence number of its last commit.
   std::optional<uint64_t> committed_through_ LARDER_GUARDED_BY(failure_mutex_);
+  // They were not there when it was opened again: no recovery ends that.
+  bool commits_lost_ LARDER_GUARDED_BY(failure_mutex_) = false;
   mutable WorkloadRecorder recorder_;
   Mailbox mailbox_;  // of the syncer
   OwnerAnswers answers_;
