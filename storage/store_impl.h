@@ -21,6 +21,7 @@
 #include "storage/dictionary_book.h"
 #include "storage/family_handles.h"
 #include "storage/mailbox_owner.h"
+#include "storage/owner_lock.h"
 #include "storage/recompress.h"
 #include "storage/store.h"
 #include "storage/transaction_rep.h"
@@ -200,6 +201,7 @@ class Store::Impl final : public RowPolicy {
   std::set<CollectionId> opened_ LARDER_GUARDED_BY(collections_mutex_);
   DictionaryBook dictionaries_;
   RecompressFactory recompress_;
+  OwnerLock owner_lock_;  // outlives every database that is opened here
   std::shared_ptr<Database> database_ LARDER_GUARDED_BY(open_mutex_);
   std::atomic<bool> unsynced_{false};
   std::atomic<bool> flush_due_{false};  // StartFlush was asked for, and could not be begun yet

@@ -163,7 +163,8 @@ Result<void> Store::Impl::Reopen() {
   }
   // A directory that was emptied does not become a new store under who knows what was in it.
   as_changed.create_if_missing = false;
-  auto opened = Database::Open(as_changed, mode_, env_, &recompress_, damage_, committed_through_);
+  auto opened = Database::Open(as_changed, mode_, env_, &recompress_, damage_, owner_lock_,
+                               committed_through_);
   // The disk may have lost what it took: where writing back fails, the pages are gone. What the
   // process knows (cursors, queues) is ahead of such a store, and its next commit would hide the
   // gap. To one that is started anew this is an older prefix, as after a power loss.
@@ -185,7 +186,7 @@ Result<void> Store::Impl::Reopen() {
   }
   failure_ = opened.error();
   auto frozen = Database::Open(options, Database::Mode::kFrozen, env_, &recompress_, damage_,
-                               committed_through_);
+                               owner_lock_, committed_through_);
   if (frozen) {
     database_ = *std::move(frozen);
   } else {
