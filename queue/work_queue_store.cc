@@ -261,17 +261,22 @@ Result<void> WorkQueue::Impl::FlushLocked(Durability durability) {
   while (dirty > 0 || deletes > 0) {
     QueueWrites writes;
     size_t in_order = 0;
+    size_t taken_deletes = 0;
     {
       const internal::TimePoint now = Moment();
       MutexLock lock(mutex_);
+      const size_t waiting = state_.deletes();
       in_order = state_.Collect(
           kMaxWrites, now,
           [this] { return next_generation_.fetch_add(1, std::memory_order_relaxed); }, &writes);
+      taken_deletes = waiting - state_.deletes();
       writing_ = !writes.empty();
     }
     if (writes.empty()) break;
     dirty -= std::min(dirty, in_order);
-    deletes -= std::min(deletes, writes.deletes.size());
+    // Not all in `writes`: an item that is written anew brings the delete of its old record with
+    // it.
+    deletes -= std::min(deletes, taken_deletes);
     // A sync covers all that was committed before it, so the last transaction alone needs one.
     const bool last = dirty == 0 && deletes == 0;
     const Durability wanted = last ? durability : Durability::kRelaxed;

@@ -106,6 +106,7 @@ class Compactor {
   }
 
   Result<std::vector<DictionaryId>> DropDictionaries() {
+    MutexLock drop(impl_.drop_mutex);
     const std::vector<DictionaryId> retired = impl_.dictionaries().Retired();
     if (retired.empty()) return std::vector<DictionaryId>();
     impl_.BeginDrop(retired);

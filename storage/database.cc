@@ -120,16 +120,7 @@ bool IsLockError(const std::string& text) {
 
 Error OpenError(const rocksdb::Status& status, const StoreOptions& options) {
   if (status.IsIOError() && IsLockError(status.ToString())) {
-    const pid_t owner = LockOwner(options.path);
-    const std::string who = owner == ::getpid() ? "this process, which has it open already"
-                            : owner > 0         ? fmt::format("the process with pid {}", owner)
-                                                : std::string("another process");
-    return Error{
-        ErrorCode::kLocked,
-        fmt::format("store {} is in use by {}; one process owns a store, others open it read-only",
-                    options.path, who),
-        {},
-        {}};
+    return InUse(options.path);
   }
   return FromRocks(status, fmt::format("cannot open the store {}", options.path));
 }
@@ -246,6 +237,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                                                  rocksdb::Env* env,
                                                  rocksdb::CompactionFilterFactory* filter,
                                                  std::shared_ptr<rocksdb::EventListener> listener,
+                                                 OwnerLock& lock,
                                                  std::optional<uint64_t> committed_through) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
@@ -261,6 +253,8 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
       if (mode != Mode::kReader) LARDER_RETURN_IF_ERROR(ManifestGuard::Check(env, options.path));
       LARDER_RETURN_IF_ERROR(CheckFamilies(options, env));
     }
+    // Behind the checks: in a directory that is not ours nothing is left.
+    if (owner) LARDER_RETURN_IF_ERROR(lock.Take(options.path));
   }
   database->env_ = env;
 

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "storage/family.h"
 #include "storage/options.h"
+#include "storage/owner_lock.h"
 #include "storage/replay_limit.h"
 
 namespace larder {
@@ -44,12 +45,14 @@ class Database {
   };
 
   // `env` null means the default one; `filter` may be null and must outlive the database.
-  // `listener` may be null. `committed_through`: what the log has behind this sequence number was
-  // never committed and is left out, for good once the database is open.
+  // `listener` may be null. An owner takes `lock`, where it is not held yet, and leaves it held: it
+  // stays when the database is closed to be opened again. `committed_through`: what the log has
+  // behind this sequence number was never committed and is left out, for good once the database is
+  // open.
   static Result<std::shared_ptr<Database>> Open(
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
       rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-      std::optional<uint64_t> committed_through = std::nullopt);
+      OwnerLock& lock, std::optional<uint64_t> committed_through = std::nullopt);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;

@@ -1,14 +1,14 @@
 #include "storage/directory.h"
 
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+
+#include "storage/owner_lock.h"
 
 namespace larder {
 namespace {
@@ -21,11 +21,11 @@ ErrorCode CodeOf(int error) {
   return ErrorCode::kIo;
 }
 
-// What RocksDB writes before the CURRENT of a new database: a process that ended in between leaves
-// these and no data. Each further try puts the log of the one before aside.
+// What is written before the CURRENT of a new database, most of it by RocksDB: a process that ended
+// in between leaves these and no data. Each further try puts the log of the one before aside.
 bool IsOfUnfinishedCreation(const std::string& name) {
-  return name == "LOCK" || name == "IDENTITY" || name == "LOG" || name.starts_with("LOG.old.") ||
-         name == "MANIFEST-000001" || name.ends_with(".dbtmp");
+  return name == kOwnerFile || name == "LOCK" || name == "IDENTITY" || name == "LOG" ||
+         name.starts_with("LOG.old.") || name == "MANIFEST-000001" || name.ends_with(".dbtmp");
 }
 
 // Nothing in it but what a fresh file system puts there, or a creation that was cut off.
@@ -175,24 +175,6 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
     prepared = LookAndPrepare(path, may_create, for_writing);
   }
   return prepared;
-}
-
-pid_t LockOwner(const std::string& path) {
-  struct stat info {};
-  if (::stat((path + "/LOCK").c_str(), &info) != 0) return 0;
-  // "1: POSIX  ADVISORY  WRITE 4242 08:01:131153 0 EOF"
-  const std::string file =
-      fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    std::istringstream words(line);
-    std::string number, kind, mode, access, where;
-    pid_t pid = 0;
-    if (words >> number >> kind >> mode >> access >> pid >> where && where == file) {
-      return pid > 0 ? pid : 0;
-    }
-  }
-  return 0;
 }
 
 }  // namespace larder

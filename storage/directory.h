@@ -2,8 +2,6 @@
 // it or where it is something else. Internal to storage/.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -36,10 +34,5 @@ Result<void> PrepareDirectory(const std::string& path, bool may_create, bool for
 
 // An empty directory of mode 0700 that others cannot have prepared; its parents are made too.
 Result<void> MakePrivateDirectory(const std::string& path);
-
-// Which process holds the lock of this store: its pid, or 0 where that cannot be told: nobody, or
-// one in another PID namespace. Asks the kernel, so nothing can be stale; does not open the lock
-// file, because closing it again would give up a lock that this very process holds.
-pid_t LockOwner(const std::string& path);
 
 }  // namespace larder

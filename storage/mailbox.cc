@@ -14,6 +14,7 @@
 
 #include "storage/directory.h"
 #include "storage/engine_catalog.h"
+#include "storage/owner_lock.h"
 #include "storage/snapshots.h"
 #include "storage/store_impl.h"
 

@@ -146,14 +146,28 @@ class Salvage {
   Result<void> CopyQueues() {
     work_may_be_lost_ |=
         HasGaps(Family::kQueues, [&](std::string_view key, std::string_view value) {
-          if (!keys::ParseQueueItem(key) || !records::DecodeQueue(value)) {
+          if (!keys::ParseQueueItem(key)) {
             ++report_.other_rows_lost;
+            return;
+          }
+          if (!records::DecodeQueue(value)) {
+            // When and how often is lost, but not what: the item is due at once.
+            ++report_.other_rows_lost;
+            Put(Family::kQueues, key, records::EncodeQueue(NewQueueRecord()));
             return;
           }
           ++report_.other_rows_kept;
           Put(Family::kQueues, key, value);
         });
     return Finish();
+  }
+
+  QueueRecord NewQueueRecord() const {
+    QueueRecord record;
+    record.added_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          impl_.options.clock->WallNow().time_since_epoch())
+                          .count();
+    return record;
   }
 
   Result<void> CopyDeltas() {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "storage/directory.h"
+#include "storage/owner_lock.h"
 
 namespace larder {
 namespace {
@@ -26,14 +27,16 @@ tl::unexpected<Error> Failed(const std::string& what, const std::error_code& err
   return MakeError(full ? ErrorCode::kNoSpace : ErrorCode::kIo, "{}: {}", what, error.message());
 }
 
-// The store's own lock, so that nobody opens it meanwhile.
+// The store's own locks, so that nobody opens it meanwhile: RocksDB's, too, for a larder of before.
 class StoreLock {
  public:
   ~StoreLock() {
     if (lock_) (void)rocksdb::Env::Default()->UnlockFile(lock_);
   }
   Result<void> Take(const std::string& path) {
-    if (rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock_).ok()) return {};
+    const Result<void> owned = owner_.Take(path);
+    if (!owned && owned.error().code != ErrorCode::kLocked) return owned;
+    if (owned && rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock_).ok()) return {};
     lock_ = nullptr;
     const pid_t owner = LockOwner(path);
     return MakeError(ErrorCode::kLocked, "store {} is in use{}; stop its owner first", path,
@@ -41,8 +44,12 @@ class StoreLock {
   }
 
  private:
+  OwnerLock owner_;
   rocksdb::FileLock* lock_ = nullptr;
 };
+
+// Stays where it is: what replaces a store takes its place under the same locks.
+bool IsLock(const fs::path& name) { return name == "LOCK" || name == kOwnerFile; }
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -71,7 +78,7 @@ Result<void> CheckIsStoreOrEmpty(const std::string& path) {
   for (const auto& entry : EntriesOf(path, error)) {
     const fs::path name = entry.path().filename();
     if (BelongsToDatabase(entry) || name == "incoming" || name == "snapshots") return {};
-    empty = empty && name == "LOCK";
+    empty = empty && IsLock(name);
   }
   if (empty) return {};
   return MakeError(ErrorCode::kInvalidArgument,
@@ -161,7 +168,7 @@ Result<void> MoveIn(const std::string& incoming, const std::string& path) {
   if (error) return Failed("cannot read " + incoming, error);
   for (const auto& entry : entries) {
     const fs::path name = entry.path().filename();
-    if (name == "CURRENT" || name == kMoving || name == "LOCK") continue;
+    if (name == "CURRENT" || name == kMoving || IsLock(name)) continue;
     fs::rename(entry.path(), fs::path(path) / name, error);
     if (error) return Failed("cannot move the new files to " + path, error);
   }

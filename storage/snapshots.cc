@@ -9,6 +9,7 @@
 
 #include "storage/directory.h"
 #include "storage/maintenance.h"
+#include "storage/owner_lock.h"
 #include "storage/replace.h"
 #include "storage/store_impl.h"
 
@@ -66,6 +67,7 @@ Result<void> LinkFiles(const std::string& from, const std::string& to) {
   const auto entries = EntriesOf(from, error);
   for (const auto& entry : entries) {
     if (error) break;
+    if (entry.path().filename() == kOwnerFile) continue;
     const fs::path target = fs::path(to) / entry.path().filename();
     if (entry.path().extension() == ".sst") {
       fs::create_hard_link(entry.path(), target, error);

@@ -12,6 +12,7 @@
 #include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/maintenance.h"
+#include "storage/owner_lock.h"
 #include "storage/records.h"
 #include "storage/store_impl.h"
 

@@ -9,6 +9,7 @@
 #include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/notes.h"
+#include "storage/owner_lock.h"
 #include "storage/records.h"
 #include "storage/store_impl.h"
 #include "storage/testing.h"

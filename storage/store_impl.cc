@@ -146,7 +146,7 @@ Result<void> Store::Impl::CheckKeyFits(CollectionId collection) const {
 
 Result<void> Store::Impl::OpenDatabase() {
   LARDER_ASSIGN_OR_RETURN(auto database,
-                          Database::Open(options, mode_, env_, &recompress_, damage_));
+                          Database::Open(options, mode_, env_, &recompress_, damage_, owner_lock_));
   families_.Learn(*database);
   if (writable() && !options.in_memory) SweepLeftovers(options.path);
   WriterLock lock(open_mutex_);

@@ -21,6 +21,7 @@
 #include "storage/dictionary_book.h"
 #include "storage/family_handles.h"
 #include "storage/mailbox_owner.h"
+#include "storage/owner_lock.h"
 #include "storage/recompress.h"
 #include "storage/store.h"
 #include "storage/transaction_rep.h"
@@ -126,8 +127,9 @@ class Store::Impl final : public RowPolicy {
   // begin, look through what is stored, then end with those that nothing names. A commit from
   // before is waited for, so that it is found; one in between keeps its dictionary; one after the
   // end brings it back. Snapshots from before go on reading what names it. Returns those dropped.
-  void BeginDrop(const std::vector<DictionaryId>& ids);
-  Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use);
+  void BeginDrop(const std::vector<DictionaryId>& ids) LARDER_REQUIRES(drop_mutex);
+  Result<std::vector<DictionaryId>> EndDrop(const std::set<DictionaryId>& in_use)
+      LARDER_REQUIRES(drop_mutex);
 
   Result<void> Health() const;
   // Remembers damage for Health(). Every error of a read passes through here.
@@ -153,6 +155,9 @@ class Store::Impl final : public RowPolicy {
   const StoreOptions options;
   // Serialises making and dropping of collections.
   Mutex collections_write_mutex;
+  // Held from BeginDrop through EndDrop: a second drop that begins in between would forget what
+  // commits have kept from the first.
+  Mutex drop_mutex LARDER_ACQUIRED_AFTER(collections_write_mutex);
   // Of what must not reach the disk; made when it is asked for (Store::KeeperOf).
   Mutex keeper_mutex;
   std::unique_ptr<Store> keeper LARDER_GUARDED_BY(keeper_mutex);
@@ -189,7 +194,7 @@ class Store::Impl final : public RowPolicy {
   FamilyHandles families_;
   mutable SharedMutex open_mutex_ LARDER_ACQUIRED_AFTER(failure_mutex_);
   // Shared by commits that name dictionaries, until they are written.
-  SharedMutex naming_mutex_ LARDER_ACQUIRED_AFTER(collections_write_mutex);
+  SharedMutex naming_mutex_ LARDER_ACQUIRED_AFTER(drop_mutex);
   Mutex dictionary_mutex_ LARDER_ACQUIRED_AFTER(naming_mutex_);
   std::set<DictionaryId> dropping_ LARDER_GUARDED_BY(dictionary_mutex_);
   Mutex engine_mutex_ LARDER_ACQUIRED_AFTER(open_mutex_);
@@ -200,6 +205,7 @@ class Store::Impl final : public RowPolicy {
   std::set<CollectionId> opened_ LARDER_GUARDED_BY(collections_mutex_);
   DictionaryBook dictionaries_;
   RecompressFactory recompress_;
+  OwnerLock owner_lock_;  // outlives every database that is opened here
   std::shared_ptr<Database> database_ LARDER_GUARDED_BY(open_mutex_);
   std::atomic<bool> unsynced_{false};
   std::atomic<bool> flush_due_{false};  // StartFlush was asked for, and could not be begun yet
@@ -212,6 +218,8 @@ class Store::Impl final : public RowPolicy {
   Clock::Steady next_recovery_ LARDER_GUARDED_BY(failure_mutex_){};
   // Of a database that failed and was closed: the sequence number of its last commit.
   std::optional<uint64_t> committed_through_ LARDER_GUARDED_BY(failure_mutex_);
+  // They were not there when it was opened again: no recovery ends that.
+  bool commits_lost_ LARDER_GUARDED_BY(failure_mutex_) = false;
   mutable WorkloadRecorder recorder_;
   Mailbox mailbox_;  // of the syncer
   OwnerAnswers answers_;

@@ -26,6 +26,7 @@ constexpr std::chrono::hours kGarbageCollectionInterval{1};
 
 void Store::Impl::RememberFailure(const Error& error) {
   MutexLock lock(failure_mutex_);
+  if (commits_lost_) return;
   if (!failed_.exchange(true)) {
     spdlog::error("{}; reads go on, writes are tried again", error.message);
   }
@@ -120,7 +121,7 @@ bool Store::Impl::HasRoom(Database& database) {
 Result<void> Store::Impl::Recover() {
   MutexLock lock(failure_mutex_);
   if (!failed_.load()) return {};
-  if (options.clock->Now() < next_recovery_) return tl::unexpected(failure_);
+  if (commits_lost_ || options.clock->Now() < next_recovery_) return tl::unexpected(failure_);
   Result<void> outcome = ResumeOrReopen();
   // Behind the attempt, which may take longer than the pause: who commits would only wait.
   next_recovery_ = options.clock->Now() + kRecoveryPause;
@@ -160,7 +161,21 @@ Result<void> Store::Impl::Reopen() {
     MutexLock lock(engine_mutex_);
     as_changed.engine = engine_;
   }
-  auto opened = Database::Open(as_changed, mode_, env_, &recompress_, damage_, committed_through_);
+  // A directory that was emptied does not become a new store under who knows what was in it.
+  as_changed.create_if_missing = false;
+  auto opened = Database::Open(as_changed, mode_, env_, &recompress_, damage_, owner_lock_,
+                               committed_through_);
+  // The disk may have lost what it took: where writing back fails, the pages are gone. What the
+  // process knows (cursors, queues) is ahead of such a store, and its next commit would hide the
+  // gap. To one that is started anew this is an older prefix, as after a power loss.
+  if (opened && (**opened)->GetLatestSequenceNumber() < *committed_through_) {
+    commits_lost_ = true;
+    opened = MakeError(ErrorCode::kCorruption,
+                       "the disk of the store {} has lost commits that it had taken; it is read "
+                       "only until this process is started again",
+                       options.path);
+    spdlog::error("{}", opened.error().message);
+  }
   if (opened) {
     database_ = *std::move(opened);
     committed_through_.reset();
@@ -171,7 +186,7 @@ Result<void> Store::Impl::Reopen() {
   }
   failure_ = opened.error();
   auto frozen = Database::Open(options, Database::Mode::kFrozen, env_, &recompress_, damage_,
-                               committed_through_);
+                               owner_lock_, committed_through_);
   if (frozen) {
     database_ = *std::move(frozen);
   } else {

@@ -117,6 +117,20 @@ TEST_F(DurableQueueTest, ClosingWritesWhatIsLeft) {
   EXPECT_EQ(GetNow(), std::nullopt);
 }
 
+// More acknowledgements than one transaction takes, beside items whose stored records are replaced.
+TEST_F(DurableQueueTest, ClosingWritesEveryAcknowledgement) {
+  constexpr int kDone = 3000, kRaised = 1000;
+  for (int i = 0; i < kDone; ++i) EXPECT_TRUE(queue_->AddWithPriority(std::to_string(i), 1));
+  for (int i = 0; i < kRaised; ++i) EXPECT_TRUE(queue_->Add("later" + std::to_string(i)));
+  EXPECT_TRUE(queue_->Flush());
+  for (int i = 0; i < kDone; ++i) queue_->Done(*GetNow());
+  for (int i = 0; i < kRaised; ++i) {
+    EXPECT_TRUE(queue_->AddWithPriority("later" + std::to_string(i), 2));
+  }
+  queue_.reset();
+  EXPECT_EQ(Stored(*store_).size(), size_t{kRaised});
+}
+
 TEST_F(DurableQueueTest, DelaysAreAbsolute) {
   EXPECT_TRUE(queue_->AddAfter("soon", 10s));
   EXPECT_TRUE(queue_->AddAfter("later", 60s));

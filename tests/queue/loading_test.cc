@@ -107,6 +107,19 @@ TEST_F(LoadingQueueTest, ADamagedRecordThatIsDoneIsGone) {
   EXPECT_TRUE(queue_->WaitUntilLoaded()) << "nothing is damaged any more";
 }
 
+TEST_F(LoadingQueueTest, ARepairKeepsTheItemOfADamagedRecord) {
+  Put({"a"});
+  store_.reset();
+  testing::PutDamagedQueueRecord(dir_.path(), "test", "c", 9);
+  const auto report = Repair({.path = dir_.path()});
+  ASSERT_TRUE(report) << report.error().ToString();
+  EXPECT_EQ(report->other_rows_lost, 1u) << "its failures, delay and priority are";
+  OpenStore();
+  Open();
+  EXPECT_TRUE(queue_->WaitUntilLoaded()) << "nothing is damaged any more";
+  EXPECT_THAT(GetAll(), ::testing::UnorderedElementsAre("a", "c"));
+}
+
 TEST_F(LoadingQueueTest, ADamagedRecordKeepsNoDeadLetterFromBeingChanged) {
   Transaction transaction = store_->Begin();
   QueueRecord dead;

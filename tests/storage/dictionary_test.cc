@@ -133,6 +133,7 @@ TEST_F(DictionaryTest, IsKeptForACommitThatIsBeingWritten) {
   disk.AwaitHeld();
   std::jthread dropper([&] {
     Store::Impl& impl = store->impl();
+    MutexLock drop(impl.drop_mutex);
     impl.BeginDrop({id});
     std::set<DictionaryId> in_use;
     Must(impl.ScanRows(

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -10,13 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "storage/store.h"
+#include "storage/maintenance.h"
+#include "storage/owner_lock.h"
+#include "storage/store_impl.h"
+#include "storage/testing.h"
 #include "tests/storage/child.h"
+#include "tests/storage/failing_disk.h"
 #include "tests/storage/support.h"
 
 namespace larder {
 namespace {
 
+using testing::CodeOf;
 using testing::Must;
 
 std::vector<std::unique_ptr<testing::Child>> Takers(int count, const std::string& path, int times) {
@@ -68,6 +74,44 @@ TEST(StoreLock, AFileThatIsLeftOverIsNoLock) {
   std::ofstream(dir.path("store/LOCK")) << ::getppid() << '\n';
   const auto store = Must(Store::Open({.path = dir.path()}));
   EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "but now it is one";
+}
+
+// RocksDB's own lock is free while its database is open for reading only.
+TEST(StoreLock, AnOwnerWhoseDiskLetsItOnlyReadIsStillTheOwner) {
+  const testing::TempDir dir;
+  testing::FailingDisk disk;
+  StoreOptions options;
+  options.path = dir.path();
+  options.sync_interval = std::chrono::hours(1);
+  auto store = Must(OpenStoreOnEnv(options, disk.env()));
+  std::filesystem::path log;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {
+    if (entry.path().extension() == ".log") log = entry.path();
+  }
+  const auto kept = std::filesystem::file_size(log);
+  Must(CommitNote(*store));
+  disk.FailLogSyncs(1);
+  EXPECT_FALSE(store->Sync());
+  std::filesystem::resize_file(log, kept);
+  EXPECT_EQ(CodeOf(CommitNote(*store)), ErrorCode::kCorruption);
+  ASSERT_EQ(store->impl().database()->mode(), Database::Mode::kFrozen);
+
+  const auto second = Store::Open({.path = dir.path()});
+  ASSERT_EQ(CodeOf(second), ErrorCode::kLocked);
+  EXPECT_NE(second.error().message.find("this process"), std::string::npos);
+  EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "another process got in";
+  EXPECT_EQ(CodeOf(Repair({.path = dir.path()})), ErrorCode::kLocked);
+  EXPECT_EQ(LockOwner(dir.path()), ::getpid());
+  store.reset();
+  Must(CommitNote(*Must(Store::Open({.path = dir.path()}))));
+}
+
+TEST(StoreLock, AStoreThatIsOpenUnderAnotherNameIsOpen) {
+  const testing::TempDir dir;
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  std::filesystem::create_directory_symlink(dir.path(), dir.path("link"));
+  EXPECT_EQ(CodeOf(Store::Open({.path = dir.path("link")})), ErrorCode::kLocked);
+  EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "trying gave the lock away";
 }
 
 TEST(StoreLock, AForkThatEndsDoesNotGiveTheLockAway) {

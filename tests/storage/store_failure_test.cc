@@ -51,6 +51,13 @@ class StoreFailureTest : public ::testing::Test {
     options.sync_interval = std::chrono::hours(1);
     return options;
   }
+  // The only one.
+  std::string Log() const {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      if (entry.path().extension() == ".log") return entry.path().string();
+    }
+    return {};
+  }
   static int Trigger(const Store& store) {
     const auto database = store.impl().database();
     return (*database)
@@ -59,7 +66,7 @@ class StoreFailureTest : public ::testing::Test {
   }
   static std::string Notes(const Store& store) {
     std::string there;
-    for (const char* name : {"before", "failed", "after"}) {
+    for (const char* name : {"before", "lost", "failed", "after"}) {
       if (Must(store.GetNote(name))) there += std::string(there.empty() ? "" : ", ") + name;
     }
     return there;
@@ -142,6 +149,46 @@ TEST_F(StoreFailureTest, ALogWhoseSyncFailedInAFlushIsNotTouchedAgain) {
     EXPECT_TRUE(store->Health());
   }
   EXPECT_EQ(Notes(*Must(Store::Open({.path = dir_.path()}))), "before, after");
+}
+
+// Writing back failed, and the pages are gone: a later sync that succeeds does not bring them back.
+TEST_F(StoreFailureTest, CommitsThatTheDiskLostEndWritingUntilTheNextStart) {
+  {
+    const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
+    Must(PutNote(*store, "before", Durability::kSync));
+    const uintmax_t kept = std::filesystem::file_size(Log());
+    Must(PutNote(*store, "lost", Durability::kRelaxed));
+    disk_.FailLogSyncs(1);
+    EXPECT_EQ(CodeOf(store->Sync()), ErrorCode::kIo);
+    std::filesystem::resize_file(Log(), kept);
+    const auto committed = PutNote(*store, "after", Durability::kRelaxed);
+    EXPECT_EQ(CodeOf(committed), ErrorCode::kCorruption);
+    EXPECT_NE(committed.error().message.find("lost commits"), std::string::npos);
+    EXPECT_EQ(Notes(*store), "before") << "it can be read";
+    // Longer than the pause between two recoveries.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(CodeOf(PutNote(*store, "after", Durability::kRelaxed)), ErrorCode::kCorruption);
+    EXPECT_EQ(CodeOf(store->Sync()), ErrorCode::kCorruption);
+    EXPECT_EQ(CodeOf(store->Health()), ErrorCode::kCorruption);
+  }
+  const auto store = Must(Store::Open({.path = dir_.path()}));
+  EXPECT_EQ(Notes(*store), "before");
+  Must(PutNote(*store, "after", Durability::kSync));
+}
+
+TEST_F(StoreFailureTest, ADirectoryThatWasEmptiedDoesNotBecomeANewStore) {
+  const auto store = Must(OpenStoreOnEnv(Options(), disk_.env()));
+  Must(PutNote(*store, "before", Durability::kSync));
+  disk_.FailLogSyncs(1);
+  EXPECT_FALSE(PutNote(*store, "failed", Durability::kSync));
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+    std::filesystem::remove_all(entry.path());
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(CodeOf(PutNote(*store, "after", Durability::kRelaxed)), ErrorCode::kNotFound);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/CURRENT"));
 }
 
 // A process that dies with its store broken takes the knowledge with it: the commit was written.

@@ -181,8 +181,8 @@ TEST(StoreOpen, BeginsAnewWhereACreationWasCutOffBeforeItsFirstFile) {
   const testing::TempDir dir;
   fs::create_directory(dir.path());
   ::chmod(dir.path().c_str(), 0700);
-  for (const char* name :
-       {"LOCK", "IDENTITY", "LOG.old.1700000000", "MANIFEST-000001", "000001.dbtmp"}) {
+  for (const char* name : {"owner.lock", "LOCK", "IDENTITY", "LOG.old.1700000000",
+                           "MANIFEST-000001", "000001.dbtmp"}) {
     std::ofstream(dir.path() + "/" + name) << "cut off";
   }
   const auto store = Must(Store::Open({.path = dir.path()}));
