@@ -90,7 +90,7 @@ TEST(TerminalTest, WhatObjectsSayIsShownAndNotObeyed) {
         "type":"Warning","reason":"Bell\u0007","message":"\u001b]0;title\u0007 first\nsecond",
         "lastTimestamp":"2024-02-01T00:00:00Z","source":{"component":"\u009b31mred"}})");
     PutObject(**store, "events", R"({"apiVersion":"v1","kind":"Event","metadata":{
-        "name":"\u001b[1Ae3","namespace":"shop","uid":"e3","resourceVersion":"10"}})");
+        "name":"\u009b1Ae3","namespace":"shop","uid":"e3","resourceVersion":"10"}})");
     Transaction transaction = (*store)->Begin();
     transaction.PutQueueItem("pods", "shop/\033[5mweb-9", 9,
                              {.added_ms = 1, .failures = 3, .last_error = "\033c\nreset"});
