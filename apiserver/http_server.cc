@@ -24,6 +24,9 @@ void AdaptRequest(httplib::Request& request) {
   if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
     request.set_header("Content-Length", "0");
   }
+  // httplib would copy the answer once for each range that is asked for. A server may answer with
+  // the whole.
+  request.ranges.clear();
 }
 
 }  // namespace

@@ -234,5 +234,14 @@ TEST_F(HttpServerTest, WhatIsNoRequestEndsTheConnection) {
   EXPECT_TRUE(peer.Ends());
 }
 
+TEST_F(HttpServerTest, ARangeIsAnsweredWithTheWhole) {
+  Start({});
+  const auto answer = Client()->Get("/", {{"Range", "bytes=1-,-,-"}});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, kText);
+  EXPECT_EQ(answer->get_header_value("Content-Type"), "text/plain");
+}
+
 }  // namespace
 }  // namespace larder::apiserver
