@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/process.h"
 #include "storage/maintenance.h"
 #include "storage/records.h"
 #include "storage/store.h"
@@ -327,6 +328,7 @@ TEST_F(SecretsTest, TheKeyMayComeFromTheEnvironment) {
   const CollectionInfo info = Must(store->OpenCollection(SpecOf("secrets")));
   testing::PutAll(*store, info.id, {Secret(1)});
   EXPECT_EQ(Must(store->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
+  EXPECT_TRUE(HiddenFromPrograms("LARDER_TEST_STORE_KEY"));
   ::unsetenv("LARDER_TEST_STORE_KEY");
 }
 
