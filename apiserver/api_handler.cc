@@ -95,6 +95,7 @@ void ApiHandler::Handle(const httplib::Request& request, httplib::Response& resp
   const std::optional<User> user = parts_.authorizer.Authenticate(
       request.get_header_value("Authorization"), connection.CertificateUser());
   if (!user) return AnswerStatus(UnauthorizedStatus(), response);
+  connection.LiftLimits();
   HandlePath(request, response, connection, *user);
 }
 

@@ -1,13 +1,16 @@
 #include "apiserver/connection.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <thread>
 #include <utility>
 
@@ -32,11 +35,13 @@ void Address(const sockaddr_storage& storage, std::string& ip, int& port) {
 
 }  // namespace
 
-Connection::Connection(int socket, SSL_CTX* tls) : socket_(socket) {
-  // No time-outs: a slow reader of a watch is back-pressure, not an error.
-  const timeval forever{};
-  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof(forever));
-  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof(forever));
+Connection::Connection(int socket, SSL_CTX* tls, const Limits& limits)
+    : socket_(socket),
+      limits_(limits),
+      deadline_(std::chrono::steady_clock::now() + limits.head_time),
+      bytes_left_(limits.head_bytes) {
+  // A time-out of the socket would be for each read, and who sends a byte now and then has none.
+  fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (tls) {
@@ -47,7 +52,7 @@ Connection::Connection(int socket, SSL_CTX* tls) : socket_(socket) {
 
 Connection::~Connection() {
   if (ssl_) {
-    if (!closed()) SSL_shutdown(ssl_);
+    if (!closed() && SSL_is_init_finished(ssl_)) SSL_shutdown(ssl_);
     SSL_free(ssl_);
   }
   shutdown(socket_, SHUT_RDWR);
@@ -55,12 +60,75 @@ Connection::~Connection() {
   if (current_connection == this) current_connection = nullptr;
 }
 
-bool Connection::Accept() { return !ssl_ || SSL_accept(ssl_) == 1; }
+bool Connection::Wait(short events) {
+  for (;;) {
+    int left = -1;
+    if (deadline_) {
+      const auto time = std::chrono::ceil<std::chrono::milliseconds>(
+          *deadline_ - std::chrono::steady_clock::now());
+      if (time.count() <= 0) {
+        exceeded_ = true;
+        return false;
+      }
+      left = static_cast<int>(time.count());
+    }
+    pollfd wait{socket_, events, 0};
+    const int ready = poll(&wait, 1, left);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
 
-bool Connection::WaitForRequest(std::chrono::milliseconds timeout) {
-  if (buffer_at_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0)) return true;
-  pollfd wait{socket_, POLLIN, 0};
-  return poll(&wait, 1, static_cast<int>(timeout.count())) == 1 && !closed();
+template <typename Operation>
+ssize_t Connection::Repeat(const Operation& operation, short events) {
+  for (;;) {
+    // Also where there is always more to do at once.
+    if (deadline_ && std::chrono::steady_clock::now() >= *deadline_) {
+      exceeded_ = true;
+      return -1;
+    }
+    ERR_clear_error();
+    const ssize_t done = operation();
+    if (done > 0) return done;
+    short wanted = events;
+    if (ssl_) {
+      const int error = SSL_get_error(ssl_, static_cast<int>(done));
+      if (error == SSL_ERROR_ZERO_RETURN) return 0;
+      if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) return -1;
+      wanted = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+    } else if (done == 0) {
+      return 0;
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+      return -1;
+    }
+    if (!Wait(wanted)) return -1;
+  }
+}
+
+bool Connection::Accept() {
+  return !ssl_ || Repeat([this] { return SSL_accept(ssl_); }, POLLIN) > 0;
+}
+
+bool Connection::WaitForRequest(std::chrono::milliseconds idle) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  // The time for the first one began with the connection.
+  if (!first_) deadline_ = now() + (deadline_ ? limits_.head_time : idle);
+  const bool here = buffer_at_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0);
+  if (!here && !Wait(POLLIN)) return false;
+  if (!first_) deadline_ = now() + limits_.head_time;
+  first_ = false;
+  bytes_left_ = limits_.head_bytes;
+  return !closed();
+}
+
+void Connection::EndHead(size_t body_bytes) {
+  deadline_ = std::chrono::steady_clock::now() + limits_.body_time;
+  bytes_left_ = body_bytes;
+}
+
+void Connection::LiftLimits() {
+  deadline_.reset();
+  bytes_left_.reset();
 }
 
 std::string Connection::CertificateUser() const {
@@ -96,15 +164,27 @@ void Connection::SetWaker(std::function<void()> waker) {
 }
 
 ssize_t Connection::read(char* data, size_t size) {
+  if (bytes_left_ && *bytes_left_ == 0 && size > 0) {
+    exceeded_ = true;
+    return -1;
+  }
   if (buffer_at_ == buffer_.size()) {
     buffer_.resize(16 * 1024);
     buffer_at_ = 0;
-    const ssize_t got = ssl_ ? SSL_read(ssl_, buffer_.data(), static_cast<int>(buffer_.size()))
-                             : recv(socket_, buffer_.data(), buffer_.size(), 0);
+    const ssize_t got = Repeat(
+        [this]() -> ssize_t {
+          return ssl_ ? SSL_read(ssl_, buffer_.data(), static_cast<int>(buffer_.size()))
+                      : recv(socket_, buffer_.data(), buffer_.size(), 0);
+        },
+        POLLIN);
     buffer_.resize(got > 0 ? static_cast<size_t>(got) : 0);
-    if (got <= 0) return got == 0 ? 0 : -1;
+    if (got <= 0) return got;
   }
-  const size_t count = std::min(size, buffer_.size() - buffer_at_);
+  size_t count = std::min(size, buffer_.size() - buffer_at_);
+  if (bytes_left_) {
+    count = std::min(count, *bytes_left_);
+    *bytes_left_ -= count;
+  }
   std::copy_n(buffer_.data() + buffer_at_, count, data);
   buffer_at_ += count;
   return static_cast<ssize_t>(count);
@@ -112,12 +192,13 @@ ssize_t Connection::read(char* data, size_t size) {
 
 ssize_t Connection::WriteSome(const char* data, size_t size) {
   if (closed()) return -1;
-  ssize_t sent = 0;
-  if (ssl_) {
-    sent = SSL_write(ssl_, data, static_cast<int>(std::min<size_t>(size, 1 << 30)));
-  } else {
-    sent = send(socket_, data, size, MSG_NOSIGNAL);
-  }
+  if (size == 0) return 0;
+  const ssize_t sent = Repeat(
+      [&]() -> ssize_t {
+        return ssl_ ? SSL_write(ssl_, data, static_cast<int>(std::min<size_t>(size, 1 << 30)))
+                    : send(socket_, data, size, MSG_NOSIGNAL);
+      },
+      POLLOUT);
   if (sent <= 0) return -1;
   if (counter_) counter_->fetch_add(static_cast<uint64_t>(sent), std::memory_order_relaxed);
   return sent;

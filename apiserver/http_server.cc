@@ -9,6 +9,8 @@
 namespace larder::apiserver {
 namespace {
 
+// Longer than a head may take: a client that may ask keeps its connection for the next request,
+// Go's for as long as this. Not without end, because a thread is kept with it.
 constexpr std::chrono::seconds kKeepAlive{90};
 // The real server's limit for a request's body.
 constexpr size_t kMaxBody = 3 * 1024 * 1024;
@@ -22,6 +24,9 @@ void AdaptRequest(httplib::Request& request) {
   if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
     request.set_header("Content-Length", "0");
   }
+  // httplib would copy the answer once for each range that is asked for. A server may answer with
+  // the whole.
+  request.ranges.clear();
 }
 
 }  // namespace
@@ -92,7 +97,7 @@ void HttpServer::AbortConnections(const std::function<bool(const Connection&)>& 
 }
 
 bool HttpServer::process_and_close_socket(socket_t sock) {
-  Connection connection(sock, options_.tls);
+  Connection connection(sock, options_.tls, options_.limits);
   {
     MutexLock lock(mutex_);
     // A connection that came after Stop broke the others would never be broken.
@@ -105,8 +110,16 @@ bool HttpServer::process_and_close_socket(socket_t sock) {
     while (!stopping_ && !last && connection.WaitForRequest(kKeepAlive)) {
       connection.CountInto(nullptr);
       connection.Throttle(0);
-      if (!process_request(connection, false, last, AdaptRequest)) break;
-      if (connection.closed()) break;
+      bool head = false;
+      const auto adapt = [&](httplib::Request& request) {
+        head = true;
+        // Twice, because a body in small chunks has much around them.
+        connection.EndHead(2 * kMaxBody);
+        AdaptRequest(request);
+      };
+      if (!process_request(connection, false, last, adapt)) break;
+      // Where a request could not be read, nobody knows where the next one begins.
+      if (!head || connection.exceeded() || connection.closed()) break;
     }
   }
   MutexLock lock(mutex_);

@@ -33,8 +33,10 @@ class HttpServer final : private httplib::Server {
     int port = 0;  // 0: any free one
     size_t max_connections = 256;
     SSL_CTX* tls = nullptr;  // must outlive the server; null: plain HTTP
+    // Until a handler says that it knows who asks (Connection::LiftLimits).
+    Connection::Limits limits{};
   };
-  // Called on the connection's thread; must not throw.
+  // Called on the connection's thread, when the body was read; must not throw.
   using RequestHandler =
       std::function<void(const httplib::Request&, httplib::Response&, Connection&)>;
 

@@ -58,7 +58,8 @@ Result<void> Simulator::Impl::Start() {
       HttpServer::Options{options.host, options.port, options.max_connections,
                           tls ? tls->server_context() : nullptr},
       [this](const httplib::Request& request, httplib::Response& response, Connection& connection) {
-        if (!control->Handle(request, response)) api->Handle(request, response, connection);
+        if (!control->Handle(request, response)) return api->Handle(request, response, connection);
+        connection.LiftLimits();  // a history may be long
       });
   api->SetMonitor(&server->monitor());
   return server->Start();

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <set>
+#include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/spare_blocks.h"
 
 namespace larder {
@@ -22,6 +26,15 @@ constexpr unsigned kMostHeaps = 4;
 constexpr int kMapped = 128 << 10;
 
 std::atomic<bool> ours{false};
+
+struct HiddenVariables {
+  Mutex mutex;
+  std::set<std::string, std::less<>> names LARDER_GUARDED_BY(mutex);
+};
+HiddenVariables& Hidden() {
+  static HiddenVariables hidden;
+  return hidden;
+}
 
 }  // namespace
 
@@ -43,6 +56,18 @@ void ReturnFreeMemory() {
 #ifdef M_ARENA_MAX
   if (ours) ::malloc_trim(0);
 #endif
+}
+
+void HideFromPrograms(std::string_view variable) {
+  HiddenVariables& hidden = Hidden();
+  MutexLock lock(hidden.mutex);
+  hidden.names.emplace(variable);
+}
+
+bool HiddenFromPrograms(std::string_view variable) {
+  HiddenVariables& hidden = Hidden();
+  MutexLock lock(hidden.mutex);
+  return hidden.names.find(variable) != hidden.names.end();
 }
 
 void UseLogFormat() {

@@ -1,6 +1,8 @@
 // What a process of ours does first of all, in main().
 #pragma once
 
+#include <string_view>
+
 namespace larder {
 
 // Files are for their owner only, whatever the caller's habits.
@@ -18,6 +20,11 @@ void PrepareProcess();
 // Gives pages back that nothing stands on, after much was freed: a few milliseconds. Nothing in a
 // process that was not prepared.
 void ReturnFreeMemory();
+
+// The environment variable holds what no program that we start should have: a key. From now on
+// HiddenFromPrograms says so of it. Thread-safe.
+void HideFromPrograms(std::string_view variable);
+bool HiddenFromPrograms(std::string_view variable);
 
 // Log lines of all loggers begin with the time in RFC 3339, in UTC ("2026-11-17T09:30:00.123Z"), as
 // the API server's objects have it: two machines' logs can be put side by side.

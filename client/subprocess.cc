@@ -11,6 +11,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/process.h"
+
 namespace larder {
 namespace {
 
@@ -35,16 +37,16 @@ class Fd {
   int fd_;
 };
 
-// Our environment with the additions, as execve wants it.
+// Our environment with the additions, as execve wants it; a plugin is not given our keys.
 std::vector<std::string> MergedEnvironment(
     const std::vector<std::pair<std::string, std::string>>& added) {
   std::vector<std::string> result;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    bool replaced = false;
-    for (const auto& [key, value] : added) replaced = replaced || key == name;
-    if (!replaced) result.emplace_back(text);
+    bool left_out = HiddenFromPrograms(name);
+    for (const auto& [key, value] : added) left_out = left_out || key == name;
+    if (!left_out) result.emplace_back(text);
   }
   for (const auto& [key, value] : added) result.push_back(fmt::format("{}={}", key, value));
   return result;

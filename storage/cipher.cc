@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "base/base64.h"
+#include "base/process.h"
 
 namespace larder {
 namespace {
@@ -75,6 +76,7 @@ Result<Cipher> Cipher::FromEnvironment(const std::string& variable) {
     return MakeError(ErrorCode::kNotFound,
                      "environment variable {}, for encryption keys, is not set", variable);
   }
+  HideFromPrograms(variable);
   return FromText(text, "environment variable " + variable);
 }
 

@@ -60,6 +60,8 @@ struct CollectionInfo {
   CollectionSpec spec;
   Cursor cursor;
   int64_t last_opened_ms = 0;
+  // Its rows are encrypted, whatever a program that opens the store later asks for.
+  bool encrypted = false;
 };
 
 }  // namespace larder

@@ -142,7 +142,8 @@ class Compactor {
     if (!impl_.cipher() || !impl_.cipher()->HasOldKeys()) return out;
     LARDER_ASSIGN_OR_RETURN(const auto collections, store_.Collections());
     for (const CollectionInfo& info : collections) {
-      if (!impl_.Encrypted(info.spec.resource.ToString())) continue;
+      const auto known = impl_.FindCollection(info.id);
+      if (!known || !known->encrypted) continue;
       LARDER_RETURN_IF_ERROR(impl_.ScanRows(
           Family::kDeltas, keys::CollectionPrefix(info.id), {},
           [&](std::string_view, std::string_view) {

@@ -55,7 +55,8 @@ struct StoreOptions {
   // With a key, the process leaves no core dump any more, and only root can attach a debugger.
   std::string encryption_key_file{};
   std::string encryption_key_variable{};
-  // Resources, spelled like "secrets", whose objects are encrypted.
+  // Resources, spelled like "secrets", whose objects are encrypted. A collection that was opened
+  // with it stays encrypted, also for programs with another list.
   std::vector<std::string> encrypted_resources = {"secrets"};
 
   // How RocksDB keeps the store, where that differs from larder's own choice (docs/tuning.md). Its

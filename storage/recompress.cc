@@ -19,19 +19,21 @@ class Recompress final : public rocksdb::CompactionFilter {
     const std::string_view row_key(key.data(), key.size());
     const std::string_view value(existing.data(), existing.size());
     const auto head = DecodeHead(row_key, value, decode_.cipher);
-    if (!head || !FindEncoding(row_key) || IsAsNew(*head)) return Decision::kKeep;
+    if (!head || !FindEncoding(row_key)) return Decision::kKeep;
+    const EncodeOptions& encode = head->encrypted ? sealed_ : encode_;
+    if (IsAsNew(*head, encode)) return Decision::kKeep;
     if (!DecodeParts(row_key, value, decode_, parts_)) return Decision::kKeep;
-    auto encoded = EncodeValue(row_key, parts_, encode_);
+    auto encoded = EncodeValue(row_key, parts_, encode);
     if (!encoded) return Decision::kKeep;
     *new_value = std::move(encoded->value);
     return Decision::kChangeValue;
   }
 
  private:
-  bool IsAsNew(const ValueHead& head) const {
-    const DictionaryId current = encode_.dictionary ? encode_.dictionary->id() : 0;
-    return head.compressed == encode_.compress && head.dictionary == current && head.current_key &&
-           head.encrypted == (encode_.cipher != nullptr);
+  static bool IsAsNew(const ValueHead& head, const EncodeOptions& encode) {
+    const DictionaryId current = encode.dictionary ? encode.dictionary->id() : 0;
+    return head.compressed == encode.compress && head.dictionary == current && head.current_key &&
+           head.encrypted == (encode.cipher != nullptr);
   }
 
   // Keys come in order, so the collection rarely changes: look its encoding up only then.
@@ -41,6 +43,9 @@ class Recompress final : public rocksdb::CompactionFilter {
     if (collection != collection_) {
       collection_ = collection;
       known_ = policy_->EncodingOf(collection, encode_);
+      sealed_ = encode_;
+      sealed_.cipher = decode_.cipher;
+      sealed_.dictionary = nullptr;
     }
     return known_;
   }
@@ -50,6 +55,9 @@ class Recompress final : public rocksdb::CompactionFilter {
   mutable CollectionId collection_ = 0;
   mutable bool known_ = false;
   mutable EncodeOptions encode_;
+  // Of a row that is encrypted: it stays so, also where the collection says otherwise. Who wrote
+  // it may have known more than who compacts.
+  mutable EncodeOptions sealed_;
   mutable ObjectParts parts_;
 };
 

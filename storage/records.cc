@@ -48,20 +48,22 @@ constexpr std::string_view kStateNames[] = {"empty", "listing", "synced", "relis
 
 std::string EncodeCollection(const CollectionInfo& info) {
   const CollectionSpec& spec = info.spec;
-  return Print(Json{{"id", info.id},
-                    {"cluster", spec.cluster_uid},
-                    {"group", spec.resource.group},
-                    {"version", spec.resource.version},
-                    {"resource", spec.resource.resource},
-                    {"kind", spec.resource.kind},
-                    {"namespaced", spec.resource.namespaced},
-                    {"namespace", spec.ns},
-                    {"labelSelector", spec.label_selector},
-                    {"fieldSelector", spec.field_selector},
-                    {"projection", spec.projection},
-                    {"transform", spec.transform},
-                    {"shard", spec.shard},
-                    {"lastOpened", info.last_opened_ms}});
+  Json json = {{"id", info.id},
+               {"cluster", spec.cluster_uid},
+               {"group", spec.resource.group},
+               {"version", spec.resource.version},
+               {"resource", spec.resource.resource},
+               {"kind", spec.resource.kind},
+               {"namespaced", spec.resource.namespaced},
+               {"namespace", spec.ns},
+               {"labelSelector", spec.label_selector},
+               {"fieldSelector", spec.field_selector},
+               {"projection", spec.projection},
+               {"transform", spec.transform},
+               {"shard", spec.shard},
+               {"lastOpened", info.last_opened_ms}};
+  if (info.encrypted) json["encrypted"] = true;
+  return Print(json);
 }
 
 Result<CollectionInfo> DecodeCollection(std::string_view text) {
@@ -81,6 +83,7 @@ Result<CollectionInfo> DecodeCollection(std::string_view text) {
   info.spec.transform = Field<std::string>(json, "transform");
   info.spec.shard = Field<std::string>(json, "shard");
   info.last_opened_ms = Field<int64_t>(json, "lastOpened");
+  info.encrypted = Field<bool>(json, "encrypted");
   if (info.id == 0 || info.spec.resource.resource.empty()) return Damaged("collection", text);
   return info;
 }

@@ -110,23 +110,25 @@ Error Store::NoteDamage(Error error) const { return impl_->Noted(std::move(error
 Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
   MutexLock lock(impl_->collections_write_mutex);
   const std::string resource = spec.resource.ToString();
-  if (impl_->Encrypted(resource) && !impl_->cipher() && !options().in_memory) {
-    return MakeError(
-        ErrorCode::kForbidden,
-        "{} reach the disk only encrypted: set encryption_key_file, or keep them in memory",
-        resource);
-  }
   const std::string fingerprint = spec.Fingerprint();
   LARDER_ASSIGN_OR_RETURN(const auto stored_id,
                           impl_->GetMeta(records::FingerprintKey(fingerprint)));
   CollectionInfo info;
   info.spec = spec;
   info.last_opened_ms = ToMilliseconds(options().clock->WallNow());
+  if (stored_id) std::from_chars(stored_id->data(), stored_id->data() + stored_id->size(), info.id);
+  const auto known = impl_->FindCollection(info.id);
+  info.encrypted = impl_->Encrypted(resource) || (known && known->encrypted);
+  if (info.encrypted && !impl_->cipher() && !options().in_memory) {
+    return MakeError(
+        ErrorCode::kForbidden,
+        "{} reach the disk only encrypted: set encryption_key_file, or keep them in memory",
+        resource);
+  }
   Transaction transaction = Begin();
   if (stored_id) {
-    std::from_chars(stored_id->data(), stored_id->data() + stored_id->size(), info.id);
     LARDER_ASSIGN_OR_RETURN(info.cursor, GetCursor(info.id));
-    if (impl_->Encrypted(resource)) LARDER_RETURN_IF_ERROR(impl_->CheckKeyFits(info.id));
+    if (info.encrypted) LARDER_RETURN_IF_ERROR(impl_->CheckKeyFits(info.id));
   } else {
     LARDER_ASSIGN_OR_RETURN(const auto next, impl_->GetMeta(records::kNextIdKey));
     info.id = 1;

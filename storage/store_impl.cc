@@ -73,6 +73,10 @@ Store::Impl::Impl(StoreOptions options_in, Database::Mode mode, rocksdb::Env* en
             if (!(*db)->Get(read, db->family(Family::kObjects), row, &value).ok()) {
               return MakeError(ErrorCode::kNotFound, "no row {}", row);
             }
+            // Also one of a collection that is not known to be encrypted: a dictionary is made of
+            // pieces of objects and stored in the clear.
+            LARDER_ASSIGN_OR_RETURN(const ValueHead head, DecodeHead(row, ToView(value), nullptr));
+            if (head.encrypted) return MakeError(ErrorCode::kForbidden, "{} is encrypted", row);
             ObjectParts parts;
             LARDER_RETURN_IF_ERROR(DecodeParts(row, ToView(value), decode_options(), parts));
             return parts;
@@ -245,8 +249,9 @@ void Store::Impl::Remember(const CollectionInfo& info) {
   Collection collection;
   collection.resource = info.spec.resource.ToString();
   collection.fingerprint = info.spec.Fingerprint();
-  collection.encrypted = Encrypted(collection.resource);
-  // A dictionary is made of pieces of objects and stored in the clear: none for what is encrypted.
+  // A command that compacts or reads the store of a program does not know the program's list.
+  collection.encrypted = info.encrypted || Encrypted(collection.resource);
+  // No dictionary for what is encrypted: see `load` above.
   if (options.compression && options.dictionary_bytes != 0 && !collection.encrypted) {
     collection.page = dictionaries_.PageOf(collection.resource);
   }

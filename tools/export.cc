@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tools/catalog.h"
 #include "tools/command.h"
@@ -34,13 +36,17 @@ Result<std::vector<CollectionInfo>> Chosen(Store& store, const std::string& reso
 
 // A file in the clear of what is encrypted at rest should surprise nobody.
 void SayWhatIsDecrypted(const Store& store, const std::vector<CollectionInfo>& collections) {
-  for (const std::string& resource : store.options().encrypted_resources) {
-    if (std::any_of(collections.begin(), collections.end(), [&](const CollectionInfo& info) {
-          return info.spec.resource.ToString() == resource;
-        })) {
-      std::fprintf(stderr, "larder: %s are written decrypted: guard the file as you do the key\n",
-                   resource.c_str());
+  const auto& listed = store.options().encrypted_resources;
+  std::set<std::string> decrypted;
+  for (const CollectionInfo& info : collections) {
+    const std::string resource = info.spec.resource.ToString();
+    if (info.encrypted || std::find(listed.begin(), listed.end(), resource) != listed.end()) {
+      decrypted.insert(resource);
     }
+  }
+  for (const std::string& resource : decrypted) {
+    std::fprintf(stderr, "larder: %s are written decrypted: guard the file as you do the key\n",
+                 resource.c_str());
   }
 }
 

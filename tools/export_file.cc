@@ -1,9 +1,11 @@
 #include "tools/export_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 #include <zstd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -62,9 +64,18 @@ Result<std::unique_ptr<ExportWriter>> ExportWriter::Open(const std::string& path
   } else {
     // What a link leads to is replaced, not the link.
     if (fs::exists(path, ignored)) rep->path = fs::canonical(path, ignored).string();
-    rep->part = rep->path + ".part";
-    rep->file.reset(std::fopen(rep->part.c_str(), "we"));
-    if (!rep->file) return FileError(rep->part, "cannot write");
+    // Under a name that nobody can have taken, of mode 0600: there may be Secrets in it, and who
+    // made a file or a link in its place would have them.
+    rep->part = rep->path + ".XXXXXX";
+    const int file = ::mkostemp(rep->part.data(), O_CLOEXEC);
+    if (file < 0) return FileError(rep->path, "cannot write");
+    rep->file.reset(::fdopen(file, "w"));
+    if (!rep->file) {
+      const auto error = FileError(rep->path, "cannot write");
+      ::close(file);
+      ::unlink(rep->part.c_str());
+      return error;
+    }
   }
   if (compress) {
     rep->zstd.reset(ZSTD_createCStream());

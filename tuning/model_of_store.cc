@@ -18,7 +18,8 @@ Result<WorkloadModel> ModelOf(const Store& store) {
     const Resource& resource = entry.info.spec.resource;
     // The copies of a replay have no key, so what needs one cannot be replayed.
     const auto& encrypted = store.options().encrypted_resources;
-    if (std::find(encrypted.begin(), encrypted.end(), resource.ToString()) != encrypted.end()) {
+    if (entry.info.encrypted ||
+        std::find(encrypted.begin(), encrypted.end(), resource.ToString()) != encrypted.end()) {
       continue;
     }
     ResourceModel of;

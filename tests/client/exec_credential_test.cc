@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/process.h"
 #include "client/subprocess.h"
 #include "client/timestamp.h"
 #include "schema/object.h"
@@ -205,6 +207,20 @@ TEST(RunProgram, InheritsNoOpenFiles) {
   ASSERT_TRUE(got) << got.error().message;
   // The shell itself opens its script as one more, at 10 or above.
   EXPECT_THAT(*got, Not(HasSubstr("\n" + std::to_string(leaked) + "\n")));
+}
+
+TEST(RunProgram, InheritsNoVariableThatHoldsAKey) {
+  const TempDir dir;
+  ::setenv("LARDER_TEST_HIDDEN", "hunter2", 1);
+  ProgramSpec spec;
+  spec.argv = {dir.WriteScript("env", "echo \"[$LARDER_TEST_HIDDEN]\"\n")};
+  const auto before = RunProgram(spec, {});
+  HideFromPrograms("LARDER_TEST_HIDDEN");
+  const auto after = RunProgram(spec, {});
+  ::unsetenv("LARDER_TEST_HIDDEN");
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(*before, "[hunter2]\n") << "or the test would prove nothing";
+  EXPECT_EQ(*after, "[]\n");
 }
 
 TEST(Timestamp, ReadsWhatKubernetesWrites) {

