@@ -103,6 +103,11 @@ class SecretsTest : public ::testing::Test {
       ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
     }
   }
+  // The rows that nobody can read without a key. A row in the clear may be compressed, and show
+  // nothing of its text either.
+  uint64_t Sealed() const {
+    return Must(Verify(*Must(Store::OpenReadOnly({.path = dir_.path()})))).sealed;
+  }
   // With the keys of a rotation, and afterwards none but the new one.
   void CompactAsACommandAndReadAll() {
     WriteKeys(std::string(kNewKey) + "\n" + kOldKey);
@@ -112,6 +117,7 @@ class SecretsTest : public ::testing::Test {
       EXPECT_TRUE(Must(GetStats(*store)).dictionaries.empty());
     }
     ExpectNothingShows();
+    EXPECT_EQ(Sealed(), 400U);
     WriteKeys(kNewKey);
     const auto store = Must(Store::Open(Options()));
     size_t read = 0;
@@ -317,6 +323,7 @@ TEST_F(SecretsTest, WhatIsWrittenToAnEncryptedCollectionIsEncryptedWhateverTheLi
     testing::PutAll(*store, secrets_, {Secret(1), Secret(1000)});
   }
   ExpectNothingShows();
+  EXPECT_EQ(Sealed(), 401U);
   const auto keyless = Must(Store::Open({.path = dir_.path()}));
   EXPECT_EQ(CodeOf(keyless->OpenCollection(SpecOf("configmaps"))), ErrorCode::kForbidden);
 }
