@@ -133,7 +133,7 @@ std::optional<std::string> NamedAnswer(const Request& request, const Resource& r
                                        const std::string& body) {
   std::optional<Json> answer = ParseJson(body);
   const Json sent = ParseJson(request.body).value_or(Json::object());
-  if (!answer || !answer->is_object() || answer->value("kind", Json()) == Json()) {
+  if (!answer || !answer->is_object() || answer->value("kind", Json()).is_null()) {
     return std::nullopt;
   }
   Json& metadata = (*answer)["metadata"];

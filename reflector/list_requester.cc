@@ -283,14 +283,12 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
     if (rewound) {
       LARDER_ASSIGN_OR_RETURN(ObjectPtr now, FetchOne({.key = object->key()}, stop));
       // Gone, or another shard's: the watch tells of that. Until then the list has named it.
-      if (now && shard_.Matches(now->ns(), now->uid()))
+      rewound = now && shard_.Matches(now->ns(), now->uid());
+      if (rewound) {
         object = std::move(now);
-      else
-        rewound = false;
-    }
-    if (rewound) {
-      LARDER_ASSIGN_OR_RETURN(rewound,
-                              target_.StoredIsNewer(object->key(), object->resource_version()));
+        LARDER_ASSIGN_OR_RETURN(rewound,
+                                target_.StoredIsNewer(object->key(), object->resource_version()));
+      }
     }
     if (rewound) return MakeError(ErrorCode::kConflict, "older than what is stored");
     return target_.ListItem(std::move(object));
@@ -308,12 +306,12 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
 Result<ObjectPtr> ListRequester::FetchListed(const ObjectKey& key, const std::string& version,
                                              std::atomic<bool>& from_memory,
                                              const std::stop_token& stop) {
-  Result<ObjectPtr> object;
-  if (from_memory) {
-    object = FetchOne({.key = key, .version = version}, stop);
-    if (!object && object.error().code == ErrorCode::kVersionTooLarge) from_memory = false;
+  const std::string_view at = from_memory ? std::string_view(version) : std::string_view();
+  Result<ObjectPtr> object = FetchOne({.key = key, .version = at}, stop);
+  if (!object && !at.empty() && object.error().code == ErrorCode::kVersionTooLarge) {
+    from_memory = false;
+    object = FetchOne({.key = key}, stop);
   }
-  if (!from_memory) object = FetchOne({.key = key}, stop);
   if (!object || !IsVersion(version)) return object;
   if (*object && shard_.Matches((*object)->ns(), (*object)->uid())) return object;
   object = FetchOne({.key = key, .version = version, .exact = true}, stop);

@@ -21,12 +21,7 @@ using testing::Thing;
 using testing::ThingIndexes;
 using Outcome = Indexer::Outcome;
 
-class IndexerTest : public testing::IndexedStore {
- protected:
-  std::vector<std::string> By(std::string_view index, std::string_view value) {
-    return NamesOf(Must(indexer_->ByIndex(index, value)));
-  }
-};
+using IndexerTest = testing::IndexedStore;
 
 TEST_F(IndexerTest, FindsObjectsByLabelFieldListAndFunction) {
   Write({Thing("a", 1, "node-1", "web", {"x", "y"}), Thing("b", 2, "node-1", "db", {"y"}),

@@ -29,6 +29,10 @@ class IndexedStore : public ::testing::Test {
                          Indexer::Writer::Expect expect = Indexer::Writer::Expect::kOlder);
   Indexer::Change Delete(const std::string& name, std::string_view uid, std::string_view version,
                          const std::string& ns = "n");
+  // The names that an index has under a value.
+  std::vector<std::string> By(std::string_view index, std::string_view value) {
+    return NamesOf(Must(indexer_->ByIndex(index, value)));
+  }
   // In one commit.
   void Write(const std::vector<ObjectPtr>& objects);
   // Out of memory, as eviction would have it.

@@ -11,16 +11,10 @@ namespace {
 using testing::CodeOf;
 using ::testing::ElementsAre;
 using testing::Must;
-using testing::NamesOf;
 using testing::Thing;
 using Outcome = Indexer::Outcome;
 
-class WriterTest : public testing::IndexedStore {
- protected:
-  std::vector<std::string> By(std::string_view index, std::string_view value) {
-    return NamesOf(Must(indexer_->ByIndex(index, value)));
-  }
-};
+using WriterTest = testing::IndexedStore;
 
 TEST_F(WriterTest, OlderAndEqualVersionsChangeNothing) {
   Upsert(Thing("a", 10, "node-1", "web", {}));
