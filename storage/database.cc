@@ -1,5 +1,6 @@
 #include "storage/database.h"
 
+#include <fmt/format.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/sst_file_manager.h>
@@ -278,6 +279,13 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
     // of it: tables instead of the log.
     db_options.avoid_flush_during_recovery = false;
   }
+  const std::string doubt = fmt::format("{}/{}", options.path, kDoubtFile);
+  const bool in_doubt = database->log_order_env_ && env->FileExists(doubt).ok();
+  if (in_doubt) {
+    spdlog::warn("store {}: its disk failed to sync a log; writing what is in it as tables",
+                 options.path);
+    db_options.avoid_flush_during_recovery = false;
+  }
   if (listener) db_options.listeners.push_back(std::move(listener));
   std::shared_ptr<ManifestGuard> guard;
   if (owner && !options.in_memory) {
@@ -310,6 +318,8 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
   }
   LARDER_RETURN_IF_ERROR(database->Adopt(status, options, db, handles));
   if (guard) guard->Note(*database->get());  // opening made a new manifest
+  // One that stays costs the next start a flush.
+  if (in_doubt) env->DeleteFile(doubt).PermitUncheckedError();
   return database;
 }
 

@@ -22,6 +22,14 @@ using rocksdb::IOStatus;
 bool IsLog(std::string_view path) { return path.ends_with(".log"); }
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
+// Where even this fails nothing is left to try: the error of the sync is what the caller learns.
+void LeaveDoubt(rocksdb::FileSystem& files, const std::string& directory) {
+  std::unique_ptr<rocksdb::FSWritableFile> mark;
+  const IOStatus made = files.NewWritableFile(fmt::format("{}/{}", directory, kDoubtFile),
+                                              rocksdb::FileOptions(), &mark, nullptr);
+  if (made.ok()) mark->Close(IOOptions(), nullptr).PermitUncheckedError();
+}
+
 class LogFile;
 
 // The logs that are open.
@@ -44,8 +52,12 @@ class OpenLogs {
 
 class LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  LogFile(std::unique_ptr<rocksdb::FSWritableFile> file, std::shared_ptr<OpenLogs> logs)
-      : FSWritableFileOwnerWrapper(std::move(file)), logs_(std::move(logs)) {
+  LogFile(std::unique_ptr<rocksdb::FSWritableFile> file, std::shared_ptr<OpenLogs> logs,
+          std::shared_ptr<rocksdb::FileSystem> files, std::string directory)
+      : FSWritableFileOwnerWrapper(std::move(file)),
+        logs_(std::move(logs)),
+        files_(std::move(files)),
+        directory_(std::move(directory)) {
     logs_->Add(this);
   }
   ~LogFile() override { logs_->Remove(this); }
@@ -83,10 +95,13 @@ class LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
     if (!unsynced_.exchange(false)) return IOStatus::OK();
     IOStatus status = call();
     failed_ = !status.ok();
+    if (failed_) LeaveDoubt(*files_, directory_);
     return status;
   }
 
   const std::shared_ptr<OpenLogs> logs_;
+  const std::shared_ptr<rocksdb::FileSystem> files_;
+  const std::string directory_;
   std::atomic<bool> unsynced_{false};
   // Held while the disk syncs; not by what appends. Taken after that of OpenLogs.
   Mutex sync_mutex_;
@@ -112,9 +127,12 @@ class OrderedFiles final : public rocksdb::FileSystemWrapper {
                            std::unique_ptr<rocksdb::FSWritableFile>* file,
                            IODebugContext* debug) override {
     if (!IsLog(path)) return target()->NewWritableFile(path, options, file, debug);
-    IOStatus status = SyncEarlier(DirectoryOf(path), options, debug);
+    const std::string directory = DirectoryOf(path);
+    IOStatus status = SyncEarlier(directory, options, debug);
     if (status.ok()) status = target()->NewWritableFile(path, options, file, debug);
-    if (status.ok()) *file = std::make_unique<LogFile>(std::move(*file), logs_);
+    if (status.ok()) {
+      *file = std::make_unique<LogFile>(std::move(*file), logs_, target_, directory);
+    }
     return status;
   }
 
@@ -144,7 +162,9 @@ class OrderedFiles final : public rocksdb::FileSystemWrapper {
       std::unique_ptr<rocksdb::FSWritableFile> log;
       status =
           target()->ReopenWritableFile(fmt::format("{}/{}", directory, name), options, &log, debug);
-      if (status.ok()) status = log->Sync(options.io_options, debug);
+      if (!status.ok()) break;
+      status = log->Sync(options.io_options, debug);
+      if (!status.ok()) LeaveDoubt(*target(), directory);
       if (status.ok()) status = log->Close(options.io_options, debug);
     }
     return status;

@@ -10,8 +10,10 @@
 // Costs no sync: RocksDB syncs the same log when it flushes the memtables, and is told then that
 // there is nothing left to do.
 //
-// A log whose sync failed stays in doubt, because the operating system may call the next one a
-// success: no further log is made, and the database must be opened again.
+// A log whose sync failed stays in doubt, because the operating system may have dropped what it
+// could not write, and call the next sync a success: no further log is made, and the database must
+// be opened again. A file in its directory says so to a process that comes later: it reads the log
+// from memory, as if all of it were on the disk.
 //
 // Thread-safe.
 #pragma once
@@ -21,6 +23,10 @@
 #include <memory>
 
 namespace larder {
+
+// Its being there means that a log is in doubt. Who opens the database must have all that the logs
+// hold written as tables before there is another log, and then remove it.
+inline constexpr const char* kDoubtFile = "log-in-doubt";
 
 // For one database, which it must outlive, as `env` must outlive it.
 std::unique_ptr<rocksdb::Env> MakeLogOrderEnv(rocksdb::Env* env);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "storage/directory.h"
+#include "storage/log_order.h"
 #include "storage/owner_lock.h"
 
 namespace larder {
@@ -59,7 +60,7 @@ bool BelongsToDatabase(const fs::directory_entry& entry) {
   std::error_code error;
   if (!entry.is_regular_file(error)) return false;
   const std::string name = entry.path().filename().string();
-  for (const std::string_view own : {"CURRENT", "IDENTITY", "LOG", "manifest-length"}) {
+  for (const std::string_view own : {"CURRENT", "IDENTITY", "LOG", "manifest-length", kDoubtFile}) {
     if (name == own) return true;
   }
   for (const std::string_view prefix : {"MANIFEST-", "OPTIONS-", "LOG.old."}) {

@@ -19,6 +19,7 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   struct Extent {
     uint64_t size = 0, synced = 0;
     std::vector<uint64_t> writes;  // where each of those that are not synced ended
+    bool dropped = false;          // a sync failed: what it did not write no later one will
   };
   std::atomic<bool> dead{false};
   std::atomic<int64_t> operations_left{0};  // until it dies; 0: as many as you like
@@ -57,9 +58,13 @@ class VolatileDisk::Files final : public rocksdb::FileSystemWrapper {
   void Synced(const std::string& path) {
     std::lock_guard lock(mutex_);
     const auto it = extents_.find(path);
-    if (it == extents_.end()) return;
+    if (it == extents_.end() || it->second.dropped) return;
     it->second.synced = it->second.size;
     it->second.writes.clear();
+  }
+  void Dropped(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    extents_[path].dropped = true;
   }
   std::map<std::string, Extent> Take() {
     std::lock_guard lock(mutex_);
@@ -133,7 +138,7 @@ class TrackedFile final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Synced() {
     if (!files_->Step()) return IOStatus::OK();
     IOStatus failure = files_->Failure(path_);
-    if (failure.ok()) files_->Synced(path_);
+    failure.ok() ? files_->Synced(path_) : files_->Dropped(path_);
     return failure;
   }
 

@@ -42,7 +42,8 @@ class VolatileDisk {
   void DieInstead(int64_t operation);
   bool IsDead() const;
   // The n-th write or sync of a log or a manifest from now, while no background work waits, returns
-  // an error, once; of a failed write half is there. Not of a table: Debian's RocksDB may abort
+  // an error, once; of a failed write half is there, and what a failed sync did not write is never
+  // written, though it can be read until the power goes. Not of a table: Debian's RocksDB may abort
   // (docs/reliability.md).
   void FailIn(int64_t operations);
   // Has that happened since the last revival?
