@@ -153,7 +153,9 @@ void DeliveryJudge::ForgetAhead(const Found& now) {
         line.version > now.cursor &&
         (row == nullptr ? !gone || !known.contains(line.key) : row->version < line.version);
     const bool undone = gone && row != nullptr && row->version == line.version;
-    if (ahead || undone) {
+    // That the row was handed out is behind the prefix: a delete takes it away unheard.
+    const bool unheard = line.kind == 'H' && now.unheard.contains(line.key);
+    if (ahead || undone || unheard) {
       forgotten_.insert(i);
     } else if (gone) {
       known.erase(line.key);

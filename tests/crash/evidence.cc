@@ -1,9 +1,12 @@
 #include "tests/crash/evidence.h"
 
+#include <flatbuffers/flatbuffers.h>
+
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "schema/delta_generated.h"
 #include "storage/notes.h"
 #include "tests/crash/journal.h"
 #include "tests/crash/subject.h"
@@ -57,14 +60,16 @@ Result<std::optional<Found>> ReadFound(Store& store, std::string_view cluster) {
     found.handler_known = names.contains(kHandlerName);
     found.enqueuer_known = names.contains(std::string("~enqueuer/") + kQueueName);
   }
-  const auto scan = [&](const std::string& name, std::set<std::string>& keys) {
-    return store.ScanDeltas(id, name, {}, [&](const ObjectKey& key, std::string_view) {
+  const auto scan = [&](const std::string& name, std::set<std::string>& keys,
+                        std::set<std::string>* unheard) {
+    return store.ScanDeltas(id, name, {}, [&](const ObjectKey& key, std::string_view row) {
       keys.insert(key.ToString());
+      if (unheard && fbs::GetPendingDelta(row.data())->unheard()) unheard->insert(key.ToString());
       return true;
     });
   };
-  LARDER_RETURN_IF_ERROR(scan(kHandlerName, found.rows));
-  LARDER_RETURN_IF_ERROR(scan(std::string("~enqueuer/") + kQueueName, found.items));
+  LARDER_RETURN_IF_ERROR(scan(kHandlerName, found.rows, &found.unheard));
+  LARDER_RETURN_IF_ERROR(scan(std::string("~enqueuer/") + kQueueName, found.items, nullptr));
   LARDER_RETURN_IF_ERROR(store.ScanQueue(kQueueName, {}, [&](const StoredQueueItem& item) {
     found.items.insert(item.item);
     return true;

@@ -45,6 +45,7 @@ struct Found {
   bool enqueuer_known = false;
   std::map<std::string, Row> objects;
   std::set<std::string> rows;   // keys with a change that the handler has not acknowledged
+  std::set<std::string> unheard;  // those of them that the store says it has never heard of
   std::set<std::string> items;  // keys that wait in the queue, or to get there
 
   const Row* Object(const std::string& key) const {
