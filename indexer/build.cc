@@ -30,8 +30,8 @@ bool Indexer::WaitUntilReady(std::chrono::milliseconds timeout) const {
   MutexLock lock(build_mutex_);
   return build_wake_.wait_for(build_mutex_, timeout, [this] {
     const IndexSetPtr set = Indexes();
-    return std::all_of(set->indexes().begin(), set->indexes().end(),
-                       [](const LiveIndexPtr& live) { return live->Ready() || !live->declared; });
+    return std::none_of(set->indexes().begin(), set->indexes().end(),
+                        [](const LiveIndexPtr& live) { return live->ToBuild(); });
   });
 }
 
@@ -44,7 +44,7 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
       build_wake_.wait(build_mutex_, stop, [&] {
         const IndexSetPtr set = Indexes();
         for (const LiveIndexPtr& live : set->indexes()) {
-          if (live->declared && !live->Ready()) next = live;
+          if (live->ToBuild()) next = live;
         }
         return next != nullptr;
       });

@@ -28,6 +28,9 @@ struct LiveIndex {
         ready_since(ready ? 0 : kNotReady) {}
 
   bool Ready() const { return ready_since.load() != kNotReady; }
+  // A function that nobody gave has no values here: built by it, the index would be empty, and be
+  // taken for ready by who has the function.
+  bool ToBuild() const { return declared && definition.Computable() && !Ready(); }
 
   const IndexDefinition definition;
   const IndexId id;

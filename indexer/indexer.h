@@ -111,7 +111,8 @@ class Indexer {
     uint64_t exceptions = 0;  // of its function
   };
   std::vector<BuildProgress> Progress() const;
-  // Waits until every declared index is ready; false when `timeout` passed first.
+  // Waits until every declared index is ready, but for functions that nobody gave
+  // (IndexDefinition::FromStored), which are not built; false when `timeout` passed first.
   bool WaitUntilReady(std::chrono::milliseconds timeout) const;
 
   // An object made ready to be written: compressed, its index values computed. On any thread, so

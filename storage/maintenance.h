@@ -125,7 +125,7 @@ struct SnapshotInfo {
   int64_t created_ms = 0;
   uint64_t bytes = 0;  // shared with the store as long as that needs the same files
 };
-// `name` is a file name: letters, digits, '.', '-', '_'.
+// `name` is a file name: letters, digits, '.', '-', '_', not ending in ".tmp".
 Result<SnapshotInfo> CreateSnapshot(Store& store, const std::string& name);
 Result<std::vector<SnapshotInfo>> ListSnapshots(const std::string& store_path);
 Result<void> RemoveSnapshot(const std::string& store_path, const std::string& name);
@@ -133,6 +133,9 @@ Result<void> RemoveSnapshot(const std::string& store_path, const std::string& na
 Result<void> RestoreSnapshot(const StoreOptions& options, const std::string& name);
 
 // ---- backups: a directory of their own, anywhere; files that did not change are shared
+//
+// One process at a time makes or removes backups in a directory, and nobody removes any while
+// another reads them: kLocked. Who only reads writes nothing there.
 
 struct BackupInfo {
   uint32_t id = 0;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "storage/database.h"
 #include "storage/directory.h"
 #include "storage/log_order.h"
 #include "storage/owner_lock.h"
@@ -94,16 +95,6 @@ std::optional<std::string> ReadMark(const std::string& incoming, const char* mar
   return status.ok() ? std::optional(std::move(what)) : std::nullopt;
 }
 
-// A file's bytes, or a directory's names. There are file systems that sync no directories and say
-// EINVAL.
-Result<void> SyncPath(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
-  const std::error_code error(errno, std::generic_category());
-  if (file >= 0) ::close(file);
-  return synced ? Result<void>() : Failed("cannot sync " + path, error);
-}
-
 // All of it is on the disk before the old store goes.
 Result<void> SyncFiles(const std::string& incoming) {
   std::error_code error;
@@ -114,13 +105,30 @@ Result<void> SyncFiles(const std::string& incoming) {
   return SyncPath(incoming);
 }
 
-Result<void> MakeIncoming(const std::string& incoming, const std::string& what,
+// A table may be missing, or the manifest cut short: it has to open as the next owner would open
+// it, as long as the old store is still there.
+Result<void> CheckOpens(const StoreOptions& options, const std::string& incoming,
+                        const std::string& what) {
+  StoreOptions made = options;
+  made.path = incoming;
+  OwnerLock none;  // who only reads takes no lock
+  const auto opened =
+      Database::Open(made, Database::Mode::kFrozen, nullptr, nullptr, nullptr, none);
+  if (opened) return {};
+  return MakeError(opened.error().code,
+                   "{}: what it gives does not open as a store, and {} is left as it was: {}", what,
+                   options.path, opened.error().message);
+}
+
+Result<void> MakeIncoming(const StoreOptions& options, const std::string& what,
                           const std::function<Result<void>(const std::string&)>& make) {
+  const std::string incoming = IncomingPath(options.path);
   LARDER_RETURN_IF_ERROR(MakePrivateDirectory(incoming));
   LARDER_RETURN_IF_ERROR(make(incoming));
   if (!HasDatabase(incoming)) {
     return MakeError(ErrorCode::kInternal, "{} was not filled with a database", incoming);
   }
+  LARDER_RETURN_IF_ERROR(CheckOpens(options, incoming, what));
   LARDER_RETURN_IF_ERROR(SyncFiles(incoming));
   const rocksdb::Status status =
       rocksdb::WriteStringToFile(rocksdb::Env::Default(), what, incoming + "/" + kComplete, true);
@@ -203,6 +211,15 @@ Result<std::optional<std::string>> GoOn(const std::string& path, const std::stri
 
 std::string IncomingPath(const std::string& store_path) { return store_path + "/incoming"; }
 
+// There are file systems that sync no directories and say EINVAL.
+Result<void> SyncPath(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
+  const std::error_code error(errno, std::generic_category());
+  if (file >= 0) ::close(file);
+  return synced ? Result<void>() : Failed("cannot sync " + path, error);
+}
+
 Result<bool> FinishReplacing(const StoreOptions& options, const std::string& what,
                              const std::string& keep_old) {
   const std::string& path = options.path;
@@ -229,7 +246,7 @@ Result<void> ReplaceStore(const StoreOptions& options, const std::string& what,
   if (finished == what) return {};
   const std::string incoming = IncomingPath(path);
   fs::remove_all(incoming, error);
-  if (auto made = MakeIncoming(incoming, what, make); !made) {
+  if (auto made = MakeIncoming(options, what, make); !made) {
     fs::remove_all(incoming, error);  // the room that it took may be what the store needs
     return made;
   }

@@ -17,11 +17,15 @@ namespace larder {
 // Where a new database is made: "<store>/incoming".
 std::string IncomingPath(const std::string& store_path);
 
+// Puts a file's bytes, or a directory's names, on the disk.
+Result<void> SyncPath(const std::string& path);
+
 // Holds the store's lock meanwhile; kLocked where a process owns it. `make` fills the incoming
-// directory, which is empty and private. An earlier call that had begun to take the old store away
-// is finished first; where that was for the same `what`, this is all. The old files go to
-// `keep_old` (a directory within the store's) or, where that is empty, away; files that are no
-// store's stay, and a directory with nothing else is refused.
+// directory, which is empty and private; where what it made does not open, the old store is left as
+// it was. An earlier call that had begun to take the old store away is finished first; where that
+// was for the same `what`, this is all. The old files go to `keep_old` (a directory within the
+// store's) or, where that is empty, away; files that are no store's stay, and a directory with
+// nothing else is refused.
 Result<void> ReplaceStore(const StoreOptions& options, const std::string& what,
                           const std::function<Result<void>(const std::string& incoming)>& make,
                           const std::string& keep_old = {});

@@ -145,6 +145,8 @@ class Store::Impl final : public RowPolicy {
 
   // Why there is no database to read from.
   Error Unavailable() const;
+  // For what copies files.
+  Result<void> RequireOnDisk() const;
   // Bytes in the store's directory, snapshots not counted.
   uint64_t DiskBytes() const;
   // Lets RocksDB give back what a dropped collection took, in the background.

@@ -63,6 +63,11 @@ Error Store::Impl::Unavailable() const {
   return Error{ErrorCode::kIo, fmt::format("store {} is being opened again", options.path), {}, {}};
 }
 
+Result<void> Store::Impl::RequireOnDisk() const {
+  if (!options.in_memory) return {};
+  return MakeError(ErrorCode::kUnsupported, "store {} is in memory only", options.path);
+}
+
 // Objects only: what frees space (acknowledgements, deletes, dropping) must always get through.
 Result<void> Store::Impl::CheckBudget(const Transaction::Rep& rep) const {
   if (over_budget_.load(std::memory_order_relaxed) && rep.stores_objects) return WriteHealth();

@@ -106,7 +106,8 @@ Result<BackupInfo> BackUp(const BackupArguments& arguments, const StopOnSignal& 
   const Waiting waiting("copying to " + arguments.backups);
   auto info = source->CopyTo(arguments.backups);
   if (info) return info;
-  return tl::unexpected(ExplainStoreError(info.error(), arguments.store, "a backup"));
+  // What is in use is the backups.
+  return tl::unexpected(ExplainDamage(info.error(), arguments.store));
 }
 
 Result<void> Compare(const BackupArguments& arguments, uint32_t id) {
@@ -177,10 +178,8 @@ Result<int> Restore(const BackupArguments& arguments, const StopOnSignal&) {
   Waiting waiting(fmt::format("restoring backup {}", info.id));
   const auto restored = RestoreBackup(arguments.store.Options(), arguments.backups, info.id);
   waiting.Finish();
-  if (!restored) {
-    return tl::unexpected(
-        ExplainStoreError(restored.error(), arguments.store, "restoring a backup"));
-  }
+  // What is damaged is the backup.
+  if (!restored) return tl::unexpected(ExplainLock(restored.error(), "restoring a backup"));
   Stdout().Print("{} is what it was in backup {}\n", arguments.store.path, info.id);
   return kOk;
 }

@@ -75,8 +75,11 @@ class Import {
     DurableNames names(store_, indexer_->collection().id);
     LARDER_RETURN_IF_ERROR(names.Load());
     for (const std::string& name : names.All()) LARDER_RETURN_IF_ERROR(names.Forget(name));
+    Cursor begun;
+    begun.epoch = indexer_->collection().cursor.epoch + 1;  // a list, to who follows the store
+    info_.cursor.epoch = begun.epoch;
     writer_ = indexer_->BeginWrite();
-    writer_->SetCursor({});
+    writer_->SetCursor(begun);
     return Commit();
   }
 
@@ -104,7 +107,6 @@ class Import {
     if (!writer_) writer_ = indexer_->BeginWrite();
     // Complete only now: a half import must not look like a whole one.
     Cursor cursor = info_.cursor;
-    cursor.epoch = 1;
     cursor.updated_ms = WallMs(*RealClock());
     writer_->SetCursor(cursor);
     writer_->transaction().PutNote(SizeNote(indexer_->collection().id),

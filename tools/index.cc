@@ -82,9 +82,25 @@ Result<int> List(const IndexArguments& arguments) {
   return kOk;
 }
 
+// Whether the values that its keys hold are those of its objects, all of them.
+Result<void> CheckShowsValues(const IndexRecord& record, const CollectionInfo& collection) {
+  if (!record.ready) {
+    return MakeError(ErrorCode::kNotReady, "index {} on {} is still being built, by its owner",
+                     record.name, collection.spec.ToString());
+  }
+  if (SplitKeyName(record.definition).key_name.empty()) return {};
+  return MakeError(ErrorCode::kUnsupported,
+                   "index {} on {} holds keyed hashes of its values, because the objects are "
+                   "encrypted; larder index get looks up a value that you know",
+                   record.name, collection.spec.ToString());
+}
+
 Result<int> Values(const IndexArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   LARDER_ASSIGN_OR_RETURN(const FoundIndex found, Find(*store, arguments));
+  for (size_t i = 0; i < found.records.size(); ++i) {
+    LARDER_RETURN_IF_ERROR(CheckShowsValues(found.records[i], found.resource.collections[i]));
+  }
   TableWriter table({"VALUE", "OBJECTS"});
   table.AlignRight(1);
   Json list = Json::array();

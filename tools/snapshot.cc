@@ -53,10 +53,8 @@ Result<int> Remove(const SnapshotArguments& arguments, const StopOnSignal&) {
 
 Result<int> Restore(const SnapshotArguments& arguments, const StopOnSignal&) {
   const auto restored = RestoreSnapshot(arguments.store.Options(), arguments.name);
-  if (!restored) {
-    return tl::unexpected(
-        ExplainStoreError(restored.error(), arguments.store, "restoring a snapshot"));
-  }
+  // What is damaged is the snapshot.
+  if (!restored) return tl::unexpected(ExplainLock(restored.error(), "restoring a snapshot"));
   Stdout().Print("{} is what it was at {}\n", arguments.store.path, arguments.name);
   return kOk;
 }

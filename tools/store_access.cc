@@ -26,24 +26,32 @@ void AddStoreOptions(CLI::App* command, StoreArguments& arguments) {
       ->type_name("FILE");
 }
 
+Error ExplainDamage(const Error& error, const StoreArguments& arguments) {
+  if (error.code != ErrorCode::kCorruption) return error;
+  Error out = error;
+  out.message = fmt::format(
+      "store {} is damaged ({}); save what can be saved with: larder verify --repair "
+      "--store {}",
+      arguments.path, error.message, arguments.path);
+  return out;
+}
+
+Error ExplainLock(const Error& error, std::string_view what) {
+  if (error.code != ErrorCode::kLocked) return error;
+  Error out = error;
+  out.message = fmt::format("{} needs the store to itself, but {}", what, error.message);
+  // What storage advises is said once, below.
+  for (const char* advice : {"; one process owns", "; stop its owner"}) {
+    const size_t end = out.message.find(advice);
+    if (end != std::string::npos) out.message.erase(end);
+  }
+  out.message += "; stop that first";
+  return out;
+}
+
 Error ExplainStoreError(const Error& error, const StoreArguments& arguments,
                         std::string_view what) {
-  Error out = error;
-  if (error.code == ErrorCode::kCorruption) {
-    out.message = fmt::format(
-        "store {} is damaged ({}); save what can be saved with: larder verify --repair "
-        "--store {}",
-        arguments.path, error.message, arguments.path);
-  } else if (error.code == ErrorCode::kLocked) {
-    out.message = fmt::format("{} needs the store to itself, but {}", what, error.message);
-    // What storage advises is said once, below.
-    for (const char* advice : {"; one process owns", "; stop its owner"}) {
-      const size_t end = out.message.find(advice);
-      if (end != std::string::npos) out.message.erase(end);
-    }
-    out.message += "; stop that first";
-  }
-  return out;
+  return ExplainLock(ExplainDamage(error, arguments), what);
 }
 
 namespace {
@@ -65,7 +73,7 @@ int ExitCode(const Result<int>& result, const StoreArguments& arguments) {
   if (!damage || result.error().message.find("verify --repair") != std::string::npos) {
     return ExitCode(result);
   }
-  return Fail(ExplainStoreError(result.error(), arguments, "reading"));
+  return Fail(ExplainDamage(result.error(), arguments));
 }
 
 Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments, Store::Reading reading) {

@@ -36,7 +36,10 @@ Result<std::unique_ptr<Store>> OpenReader(const StoreArguments& arguments,
 Result<std::unique_ptr<Store>> OpenOwner(const StoreArguments& arguments, std::string_view what);
 // As ExitCode of command.h; damage that a command met while it read is explained.
 int ExitCode(const Result<int>& result, const StoreArguments& arguments);
-// The same sentences for calls that take StoreOptions.
+// The same sentences for calls that take StoreOptions; one of the two where the other kind of error
+// is not the store's.
 Error ExplainStoreError(const Error& error, const StoreArguments& arguments, std::string_view what);
+Error ExplainDamage(const Error& error, const StoreArguments& arguments);
+Error ExplainLock(const Error& error, std::string_view what);
 
 }  // namespace larder::tools

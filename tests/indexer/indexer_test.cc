@@ -198,6 +198,17 @@ TEST_F(IndexerTest, AFunctionThatNobodyGaveInTimeIsBuiltAgain) {
   EXPECT_THAT(By("initial", "b"), ElementsAre("b"));
 }
 
+TEST_F(IndexerTest, AFunctionThatNobodyGaveIsNotBuilt) {
+  Write({Thing("a", 1, "node-1", "web", {})});
+  Reopen({Must(IndexDefinition::FromStored("owner", "func:owner@1"))});
+  EXPECT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10))) << "it waits for nothing";
+  Must(indexer_->AddIndexers({IndexDefinition::ByLabel("other")}));
+  ASSERT_TRUE(indexer_->WaitUntilReady(std::chrono::seconds(10)));
+  for (const IndexRecord& record : Must(store_->IndexRecords(indexer_->collection().id))) {
+    EXPECT_EQ(record.ready, record.name != "owner") << record.name;
+  }
+}
+
 TEST_F(IndexerTest, AnotherDefinitionUnderTheNameOfAnUndeclaredIndexReplacesIt) {
   Write({Thing("a", 1, "node-1", "web", {"x"})});
   Reopen({});

@@ -1,7 +1,10 @@
 // Figures, snapshots, backups.
 #include "storage/maintenance.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -316,6 +319,155 @@ TEST_F(MaintenanceTest, ARestoreThatFailsLeavesTheStoreAndNothingElse) {
   EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
   Open();
   EXPECT_EQ(Count(), 40U);
+}
+
+TEST_F(MaintenanceTest, ASnapshotThatLostATableIsNotPutInThePlaceOfTheStore) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  Put(20, 40);
+  store_.reset();
+  const std::string snapshot = dir_.path() + "/snapshots/s";
+  ASSERT_TRUE(fs::remove(snapshot + "/" + testing::LargestTable(snapshot)));
+  const auto restored = RestoreSnapshot(Options(), "s");
+  EXPECT_EQ(CodeOf(restored), ErrorCode::kCorruption);
+  EXPECT_NE(restored.error().message.find(dir_.path() + " is left as it was"), std::string::npos);
+  EXPECT_FALSE(fs::exists(dir_.path() + "/incoming"));
+  Open();
+  EXPECT_EQ(Count(), 40U);
+  EXPECT_TRUE(Must(Verify(*store_)).Ok());
+}
+
+TEST_F(MaintenanceTest, ARemovalThatIsCutOffLeavesNoSnapshotAndIsFinishedByTheNextOwner) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  const std::string going = dir_.path() + "/snapshots/s.tmp", kept = dir_.path("kept");
+  size_t listed = 1;
+  {
+    // As a process leaves it that dies before the first table goes.
+    const testing::SyncSpy spy([&](const std::string& path) {
+      if (path != going) return;
+      listed = Must(ListSnapshots(dir_.path())).size();
+      fs::copy(going, kept);
+    });
+    Must(RemoveSnapshot(dir_.path(), "s"));
+  }
+  EXPECT_EQ(listed, 0U);
+  EXPECT_FALSE(fs::exists(going));
+  ASSERT_TRUE(fs::exists(kept));
+  fs::rename(kept, going);
+  EXPECT_EQ(CodeOf(RemoveSnapshot(dir_.path(), "s")), ErrorCode::kNotFound);
+  Open();
+  EXPECT_FALSE(fs::exists(going));
+  EXPECT_EQ(Count(), 20U);
+}
+
+TEST_F(MaintenanceTest, ASnapshotWithDirectoriesInItIsRestored) {
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  fs::create_directories(dir_.path() + "/snapshots/s/tuning/left by a tool");
+  Put(20, 40);
+  store_.reset();
+  Must(RestoreSnapshot(Options(), "s"));
+  Open();
+  EXPECT_EQ(Count(), 20U);
+}
+
+TEST_F(MaintenanceTest, ASnapshotIsCopiedWhereItCannotBeLinked) {
+  const fs::path elsewhere = "/dev/shm/larder-test-" + std::to_string(::getpid());
+  struct stat here {
+  }, there{};
+  if (::stat(dir_.root().c_str(), &here) != 0 || ::stat("/dev/shm", &there) != 0 ||
+      here.st_dev == there.st_dev) {
+    GTEST_SKIP() << "there is but one file system";
+  }
+  Put(0, 20);
+  (void)Must(CreateSnapshot(*store_, "s"));
+  Put(20, 40);
+  store_.reset();
+  fs::copy(dir_.path() + "/snapshots/s", elsewhere);
+  fs::remove_all(dir_.path() + "/snapshots/s");
+  fs::create_directory_symlink(elsewhere, dir_.path() + "/snapshots/s");
+  const auto restored = RestoreSnapshot(Options(), "s");
+  fs::remove_all(elsewhere);
+  EXPECT_TRUE(restored) << restored.error().ToString();
+  Open();
+  EXPECT_EQ(Count(), 20U);
+}
+
+TEST_F(MaintenanceTest, NoSnapshotIsMadeUnderTheNameOfAnUnfinishedOne) {
+  Put(0, 20);
+  EXPECT_EQ(CodeOf(CreateSnapshot(*store_, "s.tmp")), ErrorCode::kInvalidArgument);
+  // One that is there from before is used and removed like any other.
+  (void)Must(CreateSnapshot(*store_, "s"));
+  fs::rename(dir_.path() + "/snapshots/s", dir_.path() + "/snapshots/s.tmp");
+  Put(20, 40);
+  store_.reset();
+  Must(RestoreSnapshot(Options(), "s.tmp"));
+  Open();
+  EXPECT_EQ(Count(), 20U);
+  Must(RemoveSnapshot(dir_.path(), "s.tmp"));
+  EXPECT_TRUE(fs::is_empty(dir_.path() + "/snapshots"));
+}
+
+TEST_F(MaintenanceTest, WhoWorksOnBackupsKeepsOthersFromIt) {
+  const std::string backups = dir_.path("backups");
+  Put(0, 20);
+  const BackupInfo made = Must(CreateBackup(*store_, backups));
+  const int file = ::open((backups + "/larder.lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  // The first byte is whose who adds or removes, the second is shared by those who read.
+  const auto hold = [&](short type, off_t byte) {
+    struct flock range {};
+    range.l_whence = SEEK_SET;
+    range.l_type = F_UNLCK;
+    EXPECT_EQ(::fcntl(file, F_OFD_SETLK, &range), 0);
+    range.l_type = type;
+    range.l_start = byte;
+    range.l_len = 1;
+    EXPECT_EQ(::fcntl(file, F_OFD_SETLK, &range), 0);
+  };
+  hold(F_WRLCK, 0);
+  EXPECT_EQ(CodeOf(CreateBackup(*store_, backups)), ErrorCode::kLocked);
+  EXPECT_EQ(CodeOf(PurgeBackups(backups, 1)), ErrorCode::kLocked);
+  EXPECT_EQ(Must(ListBackups(backups)).size(), 1U) << "beside one that is being made";
+  Must(VerifyBackup(backups, made.id));
+  hold(F_RDLCK, 1);
+  EXPECT_EQ(CodeOf(PurgeBackups(backups, 1)), ErrorCode::kLocked);
+  (void)Must(CreateBackup(*store_, backups));
+  EXPECT_EQ(Must(ListBackups(backups)).size(), 2U);
+  hold(F_WRLCK, 1);
+  EXPECT_EQ(CodeOf(ListBackups(backups)), ErrorCode::kLocked);
+  EXPECT_EQ(CodeOf(RestoreBackup({.path = dir_.path("new")}, backups)), ErrorCode::kLocked);
+  ::close(file);
+  Must(PurgeBackups(backups, 1));
+  EXPECT_EQ(Must(ListBackups(backups)).size(), 1U);
+}
+
+TEST_F(MaintenanceTest, WhoReadsBackupsWritesNothingThere) {
+  const std::string backups = dir_.path("backups");
+  Put(0, 20);
+  const BackupInfo made = Must(CreateBackup(*store_, backups));
+  fs::remove(backups + "/larder.lock");  // as an older larder leaves it
+  fs::permissions(backups, fs::perms(0500));
+  EXPECT_EQ(Must(ListBackups(backups)).size(), 1U);
+  Must(VerifyBackup(backups, made.id));
+  EXPECT_FALSE(fs::exists(backups + "/larder.lock"));
+  fs::permissions(backups, fs::perms(0700));
+  // All but this RocksDB makes where it opens them for writing.
+  const std::string empty = dir_.path("empty");
+  fs::create_directories(empty + "/meta");
+  fs::permissions(empty, fs::perms(0700));
+  EXPECT_TRUE(Must(ListBackups(empty)).empty());
+  EXPECT_EQ(std::distance(fs::directory_iterator(empty), {}), 1);
+}
+
+TEST_F(MaintenanceTest, AFirstBackupThatWasCutOffIsMadeByDoingItAgain) {
+  const std::string backups = dir_.path("backups");
+  fs::create_directory(backups);
+  fs::permissions(backups, fs::perms::owner_all);
+  std::ofstream(backups + "/larder.lock").flush();
+  Put(0, 20);
+  (void)Must(CreateBackup(*store_, backups));
 }
 
 TEST_F(MaintenanceTest, BackupsHaveADirectoryOfTheirOwn) {

@@ -1,7 +1,9 @@
 // `larder backup`: made, verified, restored; killed in the middle, and what is left to others
 // meanwhile.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -70,6 +72,45 @@ TEST_F(BackupCommandTest, BackupsAreMadeVerifiedAndRestored) {
     file.put('x');
   }
   EXPECT_NE(RunLarder({"backup", "verify", backups}).exit_code, 0);
+}
+
+TEST_F(BackupCommandTest, WhileOneIsMadeNoneIsMadeOrRemovedInTheSamePlace) {
+  const std::string backups = scratch_ / "backups";
+  ASSERT_EQ(Run({"backup", "create", backups}).exit_code, 0);
+  // As one of another store does.
+  const int file = ::open((backups + "/larder.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct flock first {};
+  first.l_type = F_WRLCK;
+  first.l_whence = SEEK_SET;
+  first.l_len = 1;
+  ASSERT_EQ(::fcntl(file, F_OFD_SETLK, &first), 0);
+  for (const Outcome& held : {Run({"backup", "create", backups, "--keep", "1"}),
+                              RunLarder({"backup", "prune", backups, "--keep", "1"})}) {
+    EXPECT_EQ(held.exit_code, 3);
+    EXPECT_EQ(held.err, "larder: another process makes or removes backups at " + backups +
+                            "; try again when it is done\n");
+  }
+  EXPECT_EQ(RunLarder({"backup", "ls", backups}).exit_code, 0);
+  ::close(file);
+  EXPECT_EQ(RunLarder({"backup", "prune", backups, "--keep", "1"}).exit_code, 0);
+}
+
+TEST_F(BackupCommandTest, ADamagedBackupIsNotSaidToBeADamagedStore) {
+  const std::string backups = scratch_ / "backups";
+  ASSERT_EQ(Run({"backup", "create", backups}).exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(backups + "/shared_checksum")) {
+    fs::resize_file(entry.path(), 10);
+  }
+  ASSERT_EQ(Run({"snapshot", "create", "s"}).exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(Path() + "/snapshots/s")) {
+    if (entry.path().extension() == ".sst") fs::remove(entry.path());
+  }
+  for (const Outcome& restored :
+       {Run({"backup", "restore", backups, "--force"}), Run({"snapshot", "restore", "s"})}) {
+    EXPECT_EQ(restored.exit_code, 1);
+    EXPECT_EQ(restored.err.find("--repair"), std::string::npos) << restored.err;
+  }
+  EXPECT_EQ(Run({"verify"}).exit_code, 0);
 }
 
 // Whoever opens the backups waits for a writer that never comes.

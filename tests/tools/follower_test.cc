@@ -81,6 +81,26 @@ TEST_F(FollowerTest, AListWithinOneTurnIsABreak) {
   EXPECT_TRUE(turns[0].broken);
 }
 
+TEST_F(FollowerTest, AnImportWithinOneTurnIsABreak) {
+  const CollectionId id = pods_->id();
+  pods_->Commit({{"a/one", "20"}}, "20");
+  EXPECT_EQ(Advance().size(), 1u);
+  pods_.reset();
+  nodes_.reset();
+  services_.reset();
+  owner_.reset();
+  const std::string store = scratch_ / "store", file = scratch_ / "pods.jsonl";
+  ASSERT_EQ(RunLarder({"export", "pods", "--store", store, "--file", file}).exit_code, 0);
+  for (int times = 0; times < 2; ++times) {
+    const Outcome imported = RunLarder({"import", "--store", store, "--file", file});
+    ASSERT_EQ(imported.exit_code, 0) << imported.err;
+    const auto turns = Advance();
+    ASSERT_EQ(turns.size(), 1u);
+    EXPECT_EQ(turns[0].collection.id, id);
+    EXPECT_TRUE(turns[0].broken);
+  }
+}
+
 TEST_F(FollowerTest, BreaksAreComparedInPiecesWhereThatIsWanted) {
   pods_->BeginList();
   for (int i = 0; i < 5; ++i) pods_->Commit({{"a/" + std::to_string(i), "20"}});
