@@ -1,7 +1,6 @@
-// Figures, snapshots, backups.
+// Figures and snapshots.
 #include "storage/maintenance.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include <set>
 
 #include "tests/storage/child.h"
-#include "tests/storage/support.h"
+#include "tests/storage/store_of_pods.h"
 #include "tests/storage/sync_spy.h"
 
 namespace larder {
@@ -24,28 +23,8 @@ using testing::Pod;
 using testing::PodKey;
 using testing::SpecOf;
 
-class MaintenanceTest : public ::testing::Test {
+class MaintenanceTest : public testing::StoreOfPods {
  protected:
-  void SetUp() override { Open(); }
-  void Open(StoreOptions options = {}) {
-    store_.reset();
-    options.path = dir_.path();
-    options.clock = &clock_;
-    store_ = Must(Store::Open(options));
-    pods_ = Must(store_->OpenCollection(SpecOf("pods")));
-  }
-  void Put(size_t from, size_t to, uint64_t version = 1) {
-    std::vector<ObjectPtr> objects;
-    for (size_t i = from; i < to; ++i) objects.push_back(Pod(i, version));
-    testing::PutAll(*store_, pods_.id, objects);
-  }
-  size_t Count() {
-    size_t count = 0;
-    Must(store_->ScanHeads(pods_.id, {},
-                           [&](const ObjectKey&, const ObjectHead&) { return ++count != 0; }));
-    return count;
-  }
-  StoreOptions Options() const { return {.path = dir_.path()}; }
   // All but CURRENT.
   std::vector<std::string> FilesOf(const std::string& snapshot) const {
     std::vector<std::string> names;
@@ -69,11 +48,6 @@ class MaintenanceTest : public ::testing::Test {
         names.begin(), names.end(),
         [&](const std::string& each) { return !fs::exists(dir_.path() + "/incoming/" + each); }));
   }
-
-  testing::TempDir dir_;
-  FakeClock clock_;
-  std::unique_ptr<Store> store_;
-  CollectionInfo pods_;
 };
 
 TEST_F(MaintenanceTest, StatsTellWhatIsThere) {
@@ -407,128 +381,6 @@ TEST_F(MaintenanceTest, NoSnapshotIsMadeUnderTheNameOfAnUnfinishedOne) {
   EXPECT_EQ(Count(), 20U);
   Must(RemoveSnapshot(dir_.path(), "s.tmp"));
   EXPECT_TRUE(fs::is_empty(dir_.path() + "/snapshots"));
-}
-
-TEST_F(MaintenanceTest, WhoWorksOnBackupsKeepsOthersFromIt) {
-  const std::string backups = dir_.path("backups");
-  Put(0, 20);
-  const BackupInfo made = Must(CreateBackup(*store_, backups));
-  const int file = ::open((backups + "/larder.lock").c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(file, 0);
-  // The first byte is whose who adds or removes, the second is shared by those who read.
-  const auto hold = [&](short type, off_t byte) {
-    struct flock range {};
-    range.l_whence = SEEK_SET;
-    range.l_type = F_UNLCK;
-    EXPECT_EQ(::fcntl(file, F_OFD_SETLK, &range), 0);
-    range.l_type = type;
-    range.l_start = byte;
-    range.l_len = 1;
-    EXPECT_EQ(::fcntl(file, F_OFD_SETLK, &range), 0);
-  };
-  hold(F_WRLCK, 0);
-  EXPECT_EQ(CodeOf(CreateBackup(*store_, backups)), ErrorCode::kLocked);
-  EXPECT_EQ(CodeOf(PurgeBackups(backups, 1)), ErrorCode::kLocked);
-  EXPECT_EQ(Must(ListBackups(backups)).size(), 1U) << "beside one that is being made";
-  Must(VerifyBackup(backups, made.id));
-  hold(F_RDLCK, 1);
-  EXPECT_EQ(CodeOf(PurgeBackups(backups, 1)), ErrorCode::kLocked);
-  (void)Must(CreateBackup(*store_, backups));
-  EXPECT_EQ(Must(ListBackups(backups)).size(), 2U);
-  hold(F_WRLCK, 1);
-  EXPECT_EQ(CodeOf(ListBackups(backups)), ErrorCode::kLocked);
-  EXPECT_EQ(CodeOf(RestoreBackup({.path = dir_.path("new")}, backups)), ErrorCode::kLocked);
-  ::close(file);
-  Must(PurgeBackups(backups, 1));
-  EXPECT_EQ(Must(ListBackups(backups)).size(), 1U);
-}
-
-TEST_F(MaintenanceTest, WhoReadsBackupsWritesNothingThere) {
-  const std::string backups = dir_.path("backups");
-  Put(0, 20);
-  const BackupInfo made = Must(CreateBackup(*store_, backups));
-  fs::remove(backups + "/larder.lock");  // as an older larder leaves it
-  fs::permissions(backups, fs::perms(0500));
-  EXPECT_EQ(Must(ListBackups(backups)).size(), 1U);
-  Must(VerifyBackup(backups, made.id));
-  EXPECT_FALSE(fs::exists(backups + "/larder.lock"));
-  fs::permissions(backups, fs::perms(0700));
-  // All but this RocksDB makes where it opens them for writing.
-  const std::string empty = dir_.path("empty");
-  fs::create_directories(empty + "/meta");
-  fs::permissions(empty, fs::perms(0700));
-  EXPECT_TRUE(Must(ListBackups(empty)).empty());
-  EXPECT_EQ(std::distance(fs::directory_iterator(empty), {}), 1);
-}
-
-TEST_F(MaintenanceTest, AFirstBackupThatWasCutOffIsMadeByDoingItAgain) {
-  const std::string backups = dir_.path("backups");
-  fs::create_directory(backups);
-  fs::permissions(backups, fs::perms::owner_all);
-  std::ofstream(backups + "/larder.lock").flush();
-  Put(0, 20);
-  (void)Must(CreateBackup(*store_, backups));
-}
-
-TEST_F(MaintenanceTest, BackupsHaveADirectoryOfTheirOwn) {
-  Put(0, 20);
-  fs::create_directory(dir_.path("home"));
-  std::ofstream(dir_.path("home") + "/notes.txt") << "mine";
-  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path("home"))), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path())), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path() + "/backups")), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(CodeOf(ListBackups(dir_.path("home"))), ErrorCode::kNotFound);
-  EXPECT_FALSE(fs::exists(dir_.path("home") + "/meta"));
-}
-
-TEST_F(MaintenanceTest, OfADamagedStoreNoBackupIsMade) {
-  Put(0, 200);
-  Must(Compact(*store_));
-  (void)Must(CreateBackup(*store_, dir_.path("backups")));
-  for (const auto& entry : fs::directory_iterator(dir_.path())) {
-    if (entry.path().extension() != ".sst") continue;
-    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(100);
-    file.put('!');
-  }
-  EXPECT_EQ(CodeOf(CreateBackup(*store_, dir_.path("backups"))), ErrorCode::kCorruption);
-  EXPECT_EQ(Must(ListBackups(dir_.path("backups"))).size(), 1U);
-}
-
-TEST_F(MaintenanceTest, BackupsAreMadeVerifiedRestoredAndPurged) {
-  const std::string backups = dir_.path("backups");
-  EXPECT_EQ(CodeOf(ListBackups(backups)), ErrorCode::kNotFound);
-  Put(0, 20);
-  const BackupInfo first = Must(CreateBackup(*store_, backups));
-  Put(20, 40);
-  const BackupInfo second = Must(CreateBackup(*store_, backups));
-  ASSERT_EQ(Must(ListBackups(backups)).size(), 2U);
-  Must(VerifyBackup(backups, first.id));
-  EXPECT_EQ(CodeOf(RestoreBackup(Options(), backups)), ErrorCode::kLocked);
-  store_.reset();
-  Must(RestoreBackup(Options(), backups, first.id));
-  Open();
-  EXPECT_EQ(Count(), 20U);
-  store_.reset();
-  // To another place, the newest.
-  Must(RestoreBackup({.path = dir_.path("elsewhere")}, backups));
-  store_ = Must(Store::Open({.path = dir_.path("elsewhere")}));
-  EXPECT_EQ(Count(), 40U);
-  Must(PurgeBackups(backups, 1));
-  ASSERT_EQ(Must(ListBackups(backups)).size(), 1U);
-  EXPECT_EQ(Must(ListBackups(backups))[0].id, second.id);
-}
-
-TEST_F(MaintenanceTest, ADamagedBackupIsFound) {
-  const std::string backups = dir_.path("backups");
-  Put(0, 20);
-  const BackupInfo made = Must(CreateBackup(*store_, backups));
-  for (const auto& entry : fs::directory_iterator(backups + "/shared_checksum")) {
-    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(100);
-    file.put('!');
-  }
-  EXPECT_EQ(CodeOf(VerifyBackup(backups, made.id)), ErrorCode::kCorruption);
 }
 
 TEST_F(MaintenanceTest, AStoreInMemoryHasNoSnapshots) {
