@@ -96,7 +96,9 @@ const char* ContentType(PatchType type) {
 // A server takes an object without kind and apiVersion nowhere but in a create or update of a
 // built-in kind.
 std::string DumpWithType(const Resource& resource, const Json& object) {
-  if (object.contains("kind") && object.contains("apiVersion")) return Dump(object);
+  // What is no object the server refuses.
+  const bool complete_already = object.contains("kind") && object.contains("apiVersion");
+  if (complete_already || !object.is_object()) return Dump(object);
   Json complete = object;
   if (!object.contains("apiVersion")) complete["apiVersion"] = resource.ApiVersion();
   if (!object.contains("kind")) complete["kind"] = resource.kind;

@@ -63,10 +63,14 @@ bool HasHttp2(CURL* curl) {
 
 // On every connection that was chosen for the transfer, before the request is sent.
 int BeforeRequest(void* user, char*, char*, int, int) {
+  const bool send = static_cast<Transfer*>(user)->OnSend(/*fits=*/true);
+  return send ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+int BeforeSharedRequest(void* user, char*, char*, int, int) {
   auto* transfer = static_cast<Transfer*>(user);
-  if (HasHttp2(transfer->easy->curl.get())) return CURL_PREREQFUNC_OK;
-  transfer->OnNoHttp2();
-  return CURL_PREREQFUNC_ABORT;
+  const bool send = transfer->OnSend(HasHttp2(transfer->easy->curl.get()));
+  return send ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 // Sets options one after the other and remembers whether any was refused.
@@ -192,11 +196,12 @@ void SetConnection(const ClientConfig& config, const ServerUrl& url, Sharing sha
   if (sharing == Sharing::kMultiplexed) {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
     set(CURLOPT_PIPEWAIT, 1L);  // wait for a connection that can be shared rather than open another
-    set(CURLOPT_PREREQFUNCTION, &BeforeRequest);
-    set(CURLOPT_PREREQDATA, static_cast<void*>(transfer));
+    set(CURLOPT_PREREQFUNCTION, &BeforeSharedRequest);
   } else {
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_PREREQFUNCTION, &BeforeRequest);
   }
+  set(CURLOPT_PREREQDATA, static_cast<void*>(transfer));
   set(CURLOPT_HEADEROPT, static_cast<long>(CURLHEADER_SEPARATE));  // ours are not for a proxy
   if (!config.proxy_url.empty()) {
     // To kubectl this scheme, too, means that the proxy looks up the server's name.

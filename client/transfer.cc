@@ -26,7 +26,8 @@ int ParseStatusLine(std::string_view line) {
 
 }  // namespace
 
-Transfer::Transfer(Clock* clock, Limits limits) : clock_(clock), limits_(limits) {}
+Transfer::Transfer(Clock* clock, Limits limits, Sending sending)
+    : clock_(clock), limits_(limits), sending_(std::move(sending)) {}
 Transfer::~Transfer() = default;
 
 bool Transfer::OnHeader(std::string_view line) {
@@ -84,10 +85,33 @@ Transfer::Accepted Transfer::OnBody(std::string_view bytes) {
   return Accepted::kYes;
 }
 
-void Transfer::OnNoHttp2() {
+bool Transfer::OnSend(bool fits) {
   MutexLock lock(mutex_);
-  no_http2_ = true;
-  abort_reason_ = Error{ErrorCode::kUnavailable, "the server has no HTTP/2", {}, {}};
+  if (abandoned_) return false;
+  if (sent_ && !sending_.again) {
+    abort_reason_ = Error{ErrorCode::kUnavailable,
+                          fmt::format("{}: the connection broke before an answer came; it may have "
+                                      "been done",
+                                      easy->what),
+                          {},
+                          {}};
+    return false;
+  }
+  if (!fits) {
+    no_http2_ = true;
+    abort_reason_ = Error{ErrorCode::kUnavailable, "the server has no HTTP/2", {}, {}};
+    return false;
+  }
+  // Under the lock, so that Abandon waits for it.
+  const Result<void> allowed = sending_.may_send ? sending_.may_send() : Result<void>();
+  if (!allowed) abort_reason_ = allowed.error();
+  sent_ = allowed.has_value();
+  return sent_;
+}
+
+void Transfer::Abandon() {
+  MutexLock lock(mutex_);
+  abandoned_ = true;
 }
 
 bool Transfer::no_http2() const {

@@ -21,8 +21,9 @@ constexpr size_t kInflatedPieceBytes = size_t{256} << 10;
 constexpr size_t kMaxErrorBodyBytes = size_t{1} << 20;
 constexpr size_t kMaxPathInLog = 300;
 constexpr std::chrono::hours kLongest{24 * 365};
-// A shorter time-out says more about the request than about the connection.
+// A shorter time-out says more about the request than about the connection; two in a row do not.
 constexpr std::chrono::seconds kTellingTimeout{3};
+constexpr int kTellingTimeouts = 2;
 
 // Ends the transfer when its owner goes.
 class RunningTransfer {
@@ -31,7 +32,10 @@ class RunningTransfer {
       : loop_(std::move(loop)), transfer_(std::move(transfer)) {
     loop_->Add(transfer_);
   }
-  ~RunningTransfer() { loop_->Cancel(transfer_); }
+  ~RunningTransfer() {
+    transfer_->Abandon();
+    loop_->Cancel(transfer_);
+  }
   RunningTransfer(const RunningTransfer&) = delete;
   RunningTransfer& operator=(const RunningTransfer&) = delete;
 
@@ -143,11 +147,23 @@ class Loops {
     return &loop == own_.get() ? Sharing::kNone : Sharing::kMultiplexed;
   }
 
-  // A request on `loop` got no answer. An HTTP/2 connection outlives the requests that time out on
-  // it, also when the server behind is stuck and only its kernel still answers. So new requests go
-  // to a new one; those that run end where they are, and the last of them takes the old loop along.
-  void GiveUp(const CurlLoop& loop) {
+  // A request on `loop` was answered.
+  void Answered(const CurlLoop& loop) {
+    MutexLock lock(mutex_);
+    if (shared_.get() == &loop) unanswered_ = 0;
+  }
+
+  // A request on `loop` was not, within `timeout`. An HTTP/2 connection outlives the requests that
+  // time out on it, also when the server behind is stuck and only its kernel still answers. So new
+  // requests go to a new one; those that run end where they are, and the last of them takes the old
+  // loop along.
+  void Unanswered(const CurlLoop& loop, std::chrono::milliseconds timeout) {
     if (SharingOf(loop) == Sharing::kNone) return;  // the connection ended with the request
+    {
+      MutexLock lock(mutex_);
+      if (shared_.get() != &loop) return;
+      if (++unanswered_ < kTellingTimeouts && timeout < kTellingTimeout) return;
+    }
     Result<std::shared_ptr<CurlLoop>> fresh = CurlLoop::Start(Sharing::kMultiplexed);
     if (!fresh) {
       spdlog::warn("no new connection in place of one that is stuck: {}", fresh.error().message);
@@ -167,12 +183,15 @@ class Loops {
   // Only the first of those who give up the same loop replaces it.
   void Replace(const CurlLoop& loop, std::shared_ptr<CurlLoop> by) {
     MutexLock lock(mutex_);
-    if (shared_.get() == &loop) shared_.swap(by);
+    if (shared_.get() != &loop) return;
+    shared_.swap(by);
+    unanswered_ = 0;
   }
 
   const std::shared_ptr<CurlLoop> own_;
   mutable Mutex mutex_;
   std::shared_ptr<CurlLoop> shared_ LARDER_GUARDED_BY(mutex_);
+  int unanswered_ LARDER_GUARDED_BY(mutex_) = 0;  // requests on it in a row
 };
 
 enum class Channel { kShared, kOwn };
@@ -190,9 +209,11 @@ class CurlTransport final : public HttpTransport {
   Result<Response> Do(const Request& request, const std::stop_token& stop) override {
     Sent sent;
     Result<Response> response = DoShared(request, stop, sent);
-    if (!response && response.error().code == ErrorCode::kTimeout && sent.loop != nullptr &&
-        request.timeout >= kTellingTimeout) {
-      loops_->GiveUp(*sent.loop);
+    // One that was stopped, was not sent, or broke says nothing about the connection.
+    if (response || sent.answered) {
+      loops_->Answered(*sent.loop);
+    } else if (sent.loop != nullptr && response.error().code == ErrorCode::kTimeout) {
+      loops_->Unanswered(*sent.loop, request.timeout);
     }
     return response;
   }
@@ -208,6 +229,7 @@ class CurlTransport final : public HttpTransport {
     // The time that the request may take begins when it is its turn; this is its end.
     Clock::Steady deadline;
     std::shared_ptr<CurlLoop> loop;  // null: it was not sent
+    bool answered = false;           // with an error that was read to its end
     std::string what;                // for messages
   };
 
@@ -269,6 +291,7 @@ class CurlTransport final : public HttpTransport {
     if (!body && body.error().code == ErrorCode::kCancelled) {
       return tl::unexpected(std::move(body).error());
     }
+    sent.answered = body.has_value();
     return tl::unexpected(ErrorFromResponse(status, stream->headers(), body ? *body : ""));
   }
 
@@ -282,7 +305,9 @@ class CurlTransport final : public HttpTransport {
         limits.pausable ? config_.stream_buffer_bytes : request.max_response_bytes;
     for (;;) {
       sent.loop = channel == Channel::kOwn ? loops_->own() : loops_->Shared();
-      auto transfer = std::make_shared<Transfer>(clock_, limits);
+      sent.answered = false;
+      auto transfer = std::make_shared<Transfer>(
+          clock_, limits, Transfer::Sending{request.may_send, request.method == "GET"});
       LARDER_ASSIGN_OR_RETURN(transfer->easy,
                               MakeEasyHandle(config_, url_, request, credential,
                                              loops_->SharingOf(*sent.loop), transfer.get()));

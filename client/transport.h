@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stop_token>
@@ -46,6 +47,10 @@ struct Request {
   bool accept_gzip = true;
   std::chrono::milliseconds timeout{30'000};  // Do(): for the whole; Open(): until the headers
   size_t max_response_bytes = size_t{64} << 20;
+  // Asked at the last moment, when there is a connection to send it on, and again where it is sent
+  // once more: an error, and it is not. It is asked under a lock and on the thread that drives all
+  // requests, so it must neither wait nor send any; never after the call has ended.
+  std::function<Result<void>()> may_send{};
 };
 
 struct Response {
@@ -90,10 +95,12 @@ class HttpTransport {
 };
 
 // The real one. Do() shares a connection where the server has HTTP/2, and a new one once a request
-// of three seconds or more got no answer on it; each Open() has a connection to itself, HTTP/1.1,
-// so that a paused stream holds nobody else back (docs/decisions/007-connections.md). At most
-// config.qps requests a second; after a 401 a rotated or plugin-made credential is renewed and the
-// request sent once more. Deadlines are on `clock`.
+// of three seconds or more got no answer on it, or two shorter ones in a row; each Open() has a
+// connection to itself, HTTP/1.1, so that a paused stream holds nobody else back
+// (docs/decisions/007-connections.md). At most config.qps requests a second; after a 401 a rotated
+// or plugin-made credential is renewed and the request sent once more. What is no GET is never sent
+// a second time by itself, where the connection broke before an answer came: kUnavailable, and it
+// may have been done. Deadlines are on `clock`.
 Result<std::unique_ptr<HttpTransport>> MakeTransport(const ClientConfig& config,
                                                      Clock* clock = RealClock());
 

@@ -1,12 +1,26 @@
 #include "controller/cached_client.h"
 
 #include "controller/owner.h"
+#include "schema/json_text.h"
 
 namespace larder {
 
+Result<Response> CachedClient::GuardedTransport::Do(const Request& request,
+                                                    const std::stop_token& stop) {
+  if (!may_send_) return transport_.Do(request, stop);
+  // Before it waits for its turn, and once more when it goes out.
+  LARDER_RETURN_IF_ERROR(may_send_());
+  Request guarded = request;
+  guarded.may_send = may_send_;
+  return transport_.Do(guarded, stop);
+}
+
 CachedClient::CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write,
                            Clock* clock)
-    : live_(transport), discovery_(transport, {.clock = clock}), may_write_(std::move(may_write)) {}
+    : live_(transport),
+      discovery_(transport, {.clock = clock}),
+      guarded_(transport, std::move(may_write)),
+      writer_(guarded_) {}
 
 Result<Resource> CachedClient::Resolve(const ResourceName& name, const std::stop_token& stop) {
   if (!name.resource().resource.empty() && !name.resource().kind.empty()) return name.resource();
@@ -24,14 +38,6 @@ Result<Resource> CachedClient::Resolve(const ResourceName& name, const std::stop
   if (!resource) return resource;
   WriterLock lock(mutex_);
   return resolved_.emplace(text, *resource).first->second;
-}
-
-Result<Resource> CachedClient::ResolveForWrite(const ResourceName& name,
-                                               const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(Resource resource, Resolve(name, stop));
-  // Last, so that as little as possible is between the question and the request.
-  if (may_write_) LARDER_RETURN_IF_ERROR(may_write_());
-  return resource;
 }
 
 CachedClient::WatchedPtr CachedClient::Watched(const Resource& resource,
@@ -116,44 +122,46 @@ Result<std::vector<ObjectPtr>> CachedClient::ListOwned(const ResourceName& name,
 
 Result<ObjectPtr> CachedClient::Create(const ResourceName& name, const Json& object,
                                        const WriteOptions& options, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  return live_.Create(resource, object, options, stop);
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  return writer_.Create(resource, object, options, stop);
 }
 
 Result<ObjectPtr> CachedClient::Update(const ResourceName& name, const Json& object,
                                        const WriteOptions& options, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  return live_.Update(resource, object, options, stop);
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  return writer_.Update(resource, object, options, stop);
 }
 
 Result<ObjectPtr> CachedClient::UpdateStatus(const ResourceName& name, const Json& object,
                                              const WriteOptions& options,
                                              const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  return live_.UpdateStatus(resource, object, options, stop);
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  return writer_.UpdateStatus(resource, object, options, stop);
 }
 
 Result<ObjectPtr> CachedClient::Patch(const ResourceName& name, const ObjectKey& key,
                                       PatchType type, const Json& patch,
                                       const PatchOptions& options, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  return live_.Patch(resource, key, type, patch, options, stop);
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  return writer_.Patch(resource, key, type, patch, options, stop);
 }
 
 namespace {
 
 // What an apply needs beside the intent: the type, and no version (it would be a precondition).
 Result<ObjectKey> CompleteIntent(const Resource& resource, Json& intent) {
+  if (!intent.is_object()) {
+    return MakeError(ErrorCode::kInvalidArgument, "an intent to apply is an object");
+  }
   intent["apiVersion"] = resource.ApiVersion();
   intent["kind"] = resource.kind;
-  Json& metadata = intent["metadata"];
-  metadata.erase("managedFields");
-  metadata.erase("resourceVersion");
-  ObjectKey key{metadata.value("namespace", ""), metadata.value("name", "")};
-  if (key.name.empty()) {
+  const auto metadata = intent.find("metadata");
+  if (metadata == intent.end() || TextAt(*metadata, "name").empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "an intent to apply needs metadata.name");
   }
-  return key;
+  metadata->erase("managedFields");
+  metadata->erase("resourceVersion");
+  return ObjectKey{TextAt(*metadata, "namespace"), TextAt(*metadata, "name")};
 }
 
 }  // namespace
@@ -161,27 +169,27 @@ Result<ObjectKey> CompleteIntent(const Resource& resource, Json& intent) {
 Result<ObjectPtr> CachedClient::Apply(const ResourceName& name, Json intent,
                                       const std::string& field_manager, bool force,
                                       const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
   LARDER_RETURN_IF_ERROR(CompleteIntent(resource, intent));
-  return live_.Apply(resource, intent, field_manager, force, stop);
+  return writer_.Apply(resource, intent, field_manager, force, stop);
 }
 
 Result<ObjectPtr> CachedClient::ApplyStatus(const ResourceName& name, Json intent,
                                             const std::string& field_manager, bool force,
                                             const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
   LARDER_ASSIGN_OR_RETURN(const ObjectKey key, CompleteIntent(resource, intent));
   PatchOptions options;
   options.subresource = "status";
   options.field_manager = field_manager;
   options.force = force;
-  return live_.Patch(resource, key, PatchType::kApply, intent, options, stop);
+  return writer_.Patch(resource, key, PatchType::kApply, intent, options, stop);
 }
 
 Result<void> CachedClient::Delete(const ResourceName& name, const ObjectKey& key,
                                   const DeleteOptions& options, const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Resource resource, ResolveForWrite(name, stop));
-  Result<void> deleted = live_.Delete(resource, key, options, stop);
+  LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  Result<void> deleted = writer_.Delete(resource, key, options, stop);
   if (!deleted && deleted.error().code == ErrorCode::kNotFound) return {};
   return deleted;
 }

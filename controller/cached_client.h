@@ -10,7 +10,7 @@
 // Resource.
 //
 // Writes of a manager with leader election fail with kCancelled as soon as its lease is not
-// certainly held any more, without being sent.
+// certainly held any more, without being sent; also those that waited for their turn meanwhile.
 //
 // Thread-safe. Errors: those of ApiClient and Discovery; kNotFound from the store is as the
 // server's.
@@ -60,7 +60,8 @@ class ResourceName {
 
 class CachedClient {
  public:
-  // `transport` must outlive the client. `may_write` is asked before each write; null: always.
+  // `transport` must outlive the client. `may_write` is asked before each write, and again at the
+  // last moment before it is sent, on another thread (Request::may_send); null: always.
   explicit CachedClient(HttpTransport& transport, std::function<Result<void>()> may_write = nullptr,
                         Clock* clock = RealClock());
 
@@ -120,7 +121,22 @@ class CachedClient {
  private:
   using WatchedPtr = std::shared_ptr<const internal::WatchedResource>;
 
-  Result<Resource> ResolveForWrite(const ResourceName& name, const std::stop_token& stop);
+  // For writes: asks before each whether it may go out.
+  class GuardedTransport final : public HttpTransport {
+   public:
+    GuardedTransport(HttpTransport& transport, std::function<Result<void>()> may_send)
+        : transport_(transport), may_send_(std::move(may_send)) {}
+    Result<Response> Do(const Request& request, const std::stop_token& stop) override;
+    Result<std::unique_ptr<BodyStream>> Open(const Request& request,
+                                             const std::stop_token& stop) override {
+      return transport_.Open(request, stop);
+    }
+
+   private:
+    HttpTransport& transport_;
+    const std::function<Result<void>()> may_send_;
+  };
+
   // Null: nothing of this namespace is watched.
   WatchedPtr Watched(const Resource& resource, std::string_view ns) const;
   Result<ObjectPtr> Read(const Resource& resource, const ObjectKey& key,
@@ -128,7 +144,8 @@ class CachedClient {
 
   ApiClient live_;
   Discovery discovery_;
-  const std::function<Result<void>()> may_write_;
+  GuardedTransport guarded_;
+  ApiClient writer_;
 
   mutable SharedMutex mutex_;
   std::unordered_map<std::string, Resource> resolved_ LARDER_GUARDED_BY(mutex_);  // by name

@@ -46,6 +46,14 @@ TEST_F(ApiClientTest, Gets) {
   EXPECT_EQ(Last().path, "/api/v1/nodes/n");
 }
 
+TEST_F(ApiClientTest, APatchToApplyThatIsNoObjectIsLeftToTheServerToRefuse) {
+  for (const char* bad : {"null", "[]", "1"}) {
+    ASSERT_TRUE(client_.Patch(kPods, {"x", "a"}, PatchType::kApply, Json::parse(bad),
+                              {.subresource = "", .field_manager = "me"}));
+    EXPECT_EQ(Last().body, bad);
+  }
+}
+
 TEST_F(ApiClientTest, CreatesInTheObjectsNamespaceAndFillsInTheKind) {
   const Json pod = {{"metadata", {{"namespace", "x"}, {"generateName", "a-"}}}};
   ASSERT_TRUE(client_.Create(

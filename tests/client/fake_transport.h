@@ -18,6 +18,7 @@ class FakeTransport final : public HttpTransport {
 
   Result<Response> Do(const Request& request, const std::stop_token& stop) override {
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
+    if (request.may_send) LARDER_RETURN_IF_ERROR(request.may_send());
     {
       std::lock_guard lock(mutex_);
       requests_.push_back(request);

@@ -225,6 +225,12 @@ void Http2Server::CloseHttp2() {
   while (open_http2_ > 0) ::poll(nullptr, 0, 1);
 }
 
+void Http2Server::ResetHttp2() {
+  reset_ = true;
+  CloseHttp2();
+  reset_ = false;
+}
+
 ClientConfig Http2Server::Config() const {
   return ForUrl("https://127.0.0.1:" + std::to_string(port_));
 }
@@ -261,6 +267,8 @@ void Http2Server::Serve(int socket) {
     }
   }
   SSL_free(tls);
+  const linger at_once{1, 0};
+  if (reset_) ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   ::close(socket);
   if (http2) --open_http2_;
 }

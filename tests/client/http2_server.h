@@ -35,6 +35,9 @@ class Http2Server {
   void SetMaxStreams(uint32_t max_streams) { max_streams_ = max_streams; }
   // Ends the HTTP/2 connections, as a server does with idle ones; returns when they are closed.
   void CloseHttp2();
+  // The same with a reset, as a server or a load balancer does that is started anew. To libcurl,
+  // unlike a close, a reason to send a request again.
+  void ResetHttp2();
   // New connections are HTTP/1.1, as with a load balancer that has older servers behind it.
   void OnlyHttp1FromNowOn() { offers_http2_ = false; }
   // The client takes no more of the watch: it paused it.
@@ -71,6 +74,7 @@ class Http2Server {
   std::atomic<bool> hold_http1_{false};
   std::atomic<uint32_t> max_streams_{100};
   std::atomic<int> close_below_{0};  // HTTP/2 connections with a lower number are to be closed
+  std::atomic<bool> reset_{false};
   std::atomic<int> open_http2_{0};
   std::atomic<bool> watch_blocked_{false};
   std::atomic<bool> watch_ended_{false};

@@ -1,4 +1,5 @@
 // Requests share an HTTP/2 connection.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,6 +13,7 @@ namespace {
 
 using ::larder::testing::Authority;
 using ::larder::testing::Http2Server;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 void WaitFor(const std::function<bool()>& condition) {
@@ -118,6 +120,86 @@ TEST(Http2, AConnectionThatIsStuckIsLeftThoughOthersStillWaitOnIt) {
   EXPECT_EQ(timed_out, 3);
   EXPECT_EQ(good, 3);
   EXPECT_EQ(server.connections(), 2);
+}
+
+// Renewals of a short lease have no more time than that.
+TEST(Http2, TwoShortRequestsWithoutAnAnswerGiveUpTheSharedConnection) {
+  const Authority authority("test authority");
+  Http2Server server(authority.SignServer(), 1, "{}");
+  ClientConfig config = server.Config();
+  config.ca_data = authority.Pem();
+  const auto transport = *MakeTransport(config);
+  Request request;
+  request.path = "/api/v1/pods";
+  ASSERT_TRUE(transport->Do(request, {}));
+  server.GetStuck();
+  Request quick = request;
+  quick.timeout = 100ms;
+  EXPECT_EQ(transport->Do(quick, {}).error().code, ErrorCode::kTimeout);
+  // One that its caller stops says nothing.
+  std::stop_source stop;
+  std::jthread stopped([&] {
+    EXPECT_EQ(transport->Do(request, stop.get_token()).error().code, ErrorCode::kCancelled);
+  });
+  WaitFor([&] { return server.requests() == 3; });
+  stop.request_stop();
+  stopped.join();
+  EXPECT_EQ(transport->Do(quick, {}).error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(server.connections(), 1);
+  const auto again = transport->Do(request, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(server.connections(), 2);
+}
+
+TEST(Http2, AnAnswerBetweenShortRequestsWithoutOneKeepsTheConnection) {
+  const Authority authority("test authority");
+  Http2Server server(authority.SignServer(), 1, "{}");
+  ClientConfig config = server.Config();
+  config.ca_data = authority.Pem();
+  const auto transport = *MakeTransport(config);
+  Request request;
+  request.path = "/api/v1/pods";
+  Request quick = request;
+  quick.timeout = 100ms;
+  ASSERT_TRUE(transport->Do(request, {}));
+  for (int i = 0; i < 3; ++i) {
+    server.HoldHttp2(true);
+    EXPECT_EQ(transport->Do(quick, {}).error().code, ErrorCode::kTimeout);
+    server.HoldHttp2(false);
+    const auto answered = transport->Do(request, {});
+    ASSERT_TRUE(answered) << answered.error().message;
+  }
+  EXPECT_EQ(server.connections(), 1);
+}
+
+// Also where the next connection has no HTTP/2, and what was not sent goes another way.
+TEST(Http2, AWriteIsNotSentAgainWhereTheConnectionBroke) {
+  const Authority authority("test authority");
+  for (const bool http2_stays : {true, false}) {
+    Http2Server server(authority.SignServer(), 1, "{}");
+    ClientConfig config = server.Config();
+    config.ca_data = authority.Pem();
+    const auto transport = *MakeTransport(config);
+    Request request;
+    request.path = "/api/v1/pods/a";
+    ASSERT_TRUE(transport->Do(request, {}));
+    server.GetStuck();
+    request.method = "DELETE";
+    std::jthread writer([&] {
+      const auto broken = transport->Do(request, {});
+      ASSERT_FALSE(broken);
+      EXPECT_EQ(broken.error().code, ErrorCode::kUnavailable);
+      EXPECT_THAT(broken.error().message, HasSubstr("it may have been done"));
+    });
+    WaitFor([&] { return server.requests() == 2; });
+    if (!http2_stays) server.OnlyHttp1FromNowOn();
+    server.ResetHttp2();
+    writer.join();
+    EXPECT_EQ(server.requests(), 2);
+    const auto again = transport->Do(request, {});
+    EXPECT_TRUE(again) << again.error().message;
+    EXPECT_EQ(server.requests(), 3);
+  }
 }
 
 // libcurl before 8.5 asks the host, not the connection, whether it may carry several requests.

@@ -1,9 +1,14 @@
-// Reads from the store: which informer answers, and that none answers with half.
+// Reads from the store: which informer answers, and that none answers with half. Writes: which are
+// refused.
 #include "controller/cached_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "controller/leader_elector.h"
+#include "tests/client/fake_transport.h"
 #include "tests/controller/fixture.h"
 
 namespace larder {
@@ -155,6 +160,71 @@ TEST_F(CachedClientTest, AResourceThatDoesNotExistIsAnErrorAndNoAbsentObject) {
   const auto found = (*manager)->client().Find("gadgets.example.com", {"default", "x"});
   ASSERT_FALSE(found);
   EXPECT_THAT(found.error().message, HasSubstr("gadgets"));
+}
+
+TEST_F(CachedClientTest, AWriteThatWaitedForItsTurnIsNotSentByWhoLostTheLease) {
+  FakeClock clock;
+  const auto election = *MakeTransport(ForUrl(cluster().Url()));
+  LeaderElector elector(*election,
+                        {.ns = "kube-system", .name = "lock", .identity = "a", .clock = &clock});
+  ASSERT_TRUE(elector.TryAcquireOrRenew({}));
+  ClientConfig config = ForUrl(cluster().Url());
+  config.qps = 0.1;
+  config.burst = 1;
+  const auto transport = *MakeTransport(config, &clock);
+  CachedClient client(
+      *transport,
+      [&]() -> Result<void> {
+        if (elector.IsLeader()) return {};
+        return MakeError(ErrorCode::kCancelled, "the lease is not ours");
+      },
+      &clock);
+  const auto pod = [](const std::string& name) {
+    return Json{{"metadata", {{"namespace", "default"}, {"name", name}}}};
+  };
+  // A turn comes every ten seconds, and so long lasts a lease.
+  const auto create = [&](const std::string& name, bool renewed) {
+    Result<ObjectPtr> created;
+    std::jthread writer([&] { created = client.Create("pods", pod(name)); });
+    EXPECT_TRUE(Eventually([&] { return clock.Waiters() == 1; }));
+    clock.Advance(std::chrono::seconds(5));
+    EXPECT_EQ(renewed && elector.TryAcquireOrRenew({}), renewed);
+    clock.Advance(std::chrono::seconds(5));
+    writer.join();
+    return created;
+  };
+  ASSERT_TRUE(client.Create("pods", pod("first")));  // its turn is at once
+  ASSERT_TRUE(elector.TryAcquireOrRenew({}));
+  const auto in_time = create("in-time", /*renewed=*/true);
+  EXPECT_TRUE(in_time) << in_time.error().message;
+  ASSERT_TRUE(elector.TryAcquireOrRenew({}));
+  const auto late = create("late", /*renewed=*/false);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kCancelled);
+  EXPECT_FALSE(cluster().Get("pods", "default", "late"));
+}
+
+TEST_F(CachedClientTest, AnIntentThatIsNoObjectIsRefused) {
+  testing::FakeTransport transport([](const Request&) -> Result<Response> {
+    return testing::FakeTransport::Json200(R"({"metadata":{"namespace":"x","name":"a"}})");
+  });
+  CachedClient client(transport);
+  for (const char* bad :
+       {"null", "[]", R"("a")", "1", "{}", R"({"metadata":null})", R"({"metadata":[]})",
+        R"({"metadata":"a"})", R"({"metadata":{}})", R"({"metadata":{"name":1}})"}) {
+    const auto applied = client.Apply("pods", Json::parse(bad), "me");
+    ASSERT_FALSE(applied) << bad;
+    EXPECT_EQ(applied.error().code, ErrorCode::kInvalidArgument) << bad;
+    const auto status = client.ApplyStatus("pods", Json::parse(bad), "me");
+    ASSERT_FALSE(status) << bad;
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument) << bad;
+  }
+  EXPECT_TRUE(transport.requests().empty());
+  const Json good = Json::parse(
+      R"({"metadata":{"namespace":"x","name":"a","resourceVersion":"1","managedFields":[]}})");
+  ASSERT_TRUE(client.Apply("pods", good, "me"));
+  EXPECT_EQ(Json::parse(transport.requests().at(0).body)["metadata"],
+            (Json{{"namespace", "x"}, {"name", "a"}}));
 }
 
 }  // namespace
