@@ -8,6 +8,7 @@ namespace larder {
 namespace {
 
 constexpr size_t kRowsPerCommit = 256;
+constexpr size_t kBytesPerCommit = size_t{4} << 20;  // of their objects
 
 // No handler's name begins so.
 std::string EnqueuerName(const std::string& name) { return "~enqueuer/" + name; }
@@ -84,8 +85,8 @@ Result<void> SharedInformer::EnqueueKept(Enqueuer& enqueuer) {
   PendingDeltas kept(indexer_.get(), EnqueuerName(enqueuer.options.name));
   for (;;) {
     const auto writer = indexer_->BeginWrite();
-    LARDER_ASSIGN_OR_RETURN(const auto rows,
-                            kept.Read(kept.BeginRead(*writer), {}, kRowsPerCommit));
+    LARDER_ASSIGN_OR_RETURN(
+        const auto rows, kept.Read(kept.BeginRead(*writer), {}, kRowsPerCommit, kBytesPerCommit));
     if (rows.empty()) return {};
     WorkQueue::Staged staged;
     const auto enqueue = [&](std::string_view item, int32_t priority) {

@@ -133,7 +133,7 @@ Result<void> Listener::ReadStream() {
   Result<void> read = indexer_->ForEach(
       options_.ns, after,
       [&](const ObjectPtr& object) {
-        if (scanned >= most || bytes >= options_.buffer_bytes / 4) {
+        if (scanned > 0 && (scanned >= most || bytes >= options_.buffer_bytes / 4)) {
           more = true;
           return false;
         }
@@ -268,7 +268,8 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
     }
     view = rows_.BeginRead(*writer);
   }
-  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(*view, after, kRowsPerRead));
+  LARDER_ASSIGN_OR_RETURN(auto rows,
+                          rows_.Read(*view, after, kRowsPerRead, options_.buffer_bytes));
   // Let go of before the commit: a store that is to be opened again waits for all who read from it.
   view.reset();
   const auto writer = indexer_->BeginWrite();

@@ -190,20 +190,23 @@ Result<PendingDeltas::Row> PendingDeltas::ReadRow(const Indexer::View& view, con
 }
 
 Result<std::vector<PendingDeltas::Row>> PendingDeltas::Read(const Indexer::View& view,
-                                                            const ObjectKey& after,
-                                                            size_t limit) const {
+                                                            const ObjectKey& after, size_t limit,
+                                                            size_t max_bytes) const {
   std::vector<Row> rows;
+  size_t bytes = 0;
   Result<void> outcome;
   LARDER_RETURN_IF_ERROR(indexer_->store()->ScanDeltas(
       indexer_->collection().id, handler_, after,
-      [&](const ObjectKey& key, std::string_view bytes) {
-        auto row = ReadRow(view, key, bytes);
+      [&](const ObjectKey& key, std::string_view stored) {
+        auto row = ReadRow(view, key, stored);
         if (!row) {
           outcome = tl::unexpected(row.error());
           return false;
         }
+        for (const ObjectChange& change : row->changes) bytes += change.ByteSize();
+        if (row->told) bytes += row->told->ByteSize();
         rows.push_back(*std::move(row));
-        return rows.size() < limit;
+        return rows.size() < limit && bytes < max_bytes;
       },
       view.snapshot));
   if (!outcome) return tl::unexpected(outcome.error());

@@ -66,9 +66,10 @@ class PendingDeltas {
   };
   // The moment to read at. From here on a change of any row of it is a new row.
   Indexer::View BeginRead(const Indexer::Writer& write_lock);
-  // Up to `limit` rows behind `after`, in key order, with the objects of the same moment.
-  Result<std::vector<Row>> Read(const Indexer::View& view, const ObjectKey& after,
-                                size_t limit) const;
+  // Up to `limit` rows behind `after`, in key order, with the objects of the same moment; fewer
+  // where these have `max_bytes` before, but one.
+  Result<std::vector<Row>> Read(const Indexer::View& view, const ObjectKey& after, size_t limit,
+                                size_t max_bytes) const;
   // From here on the handler may have heard of these rows: to be committed before it is told of the
   // first. Writes down what narrowing made of them. Drops those that changed since they were read,
   // or went. False: there is nothing to commit.

@@ -278,13 +278,12 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
     // A server that was restored and has since passed our version looks like any other, but for
     // the objects that it lost. What a relist that was cut off had fetched may be newer than the
     // memory that answered; as the object is now, nothing newer can have been seen of it.
-    LARDER_ASSIGN_OR_RETURN(rewound,
+    LARDER_ASSIGN_OR_RETURN(const bool older,
                             target_.StoredIsNewer(object->key(), object->resource_version()));
-    if (rewound) {
+    if (older) {
       LARDER_ASSIGN_OR_RETURN(ObjectPtr now, FetchOne({.key = object->key()}, stop));
       // Gone, or another shard's: the watch tells of that. Until then the list has named it.
-      rewound = now && shard_.Matches(now->ns(), now->uid());
-      if (rewound) {
+      if (now && shard_.Matches(now->ns(), now->uid())) {
         object = std::move(now);
         LARDER_ASSIGN_OR_RETURN(rewound,
                                 target_.StoredIsNewer(object->key(), object->resource_version()));

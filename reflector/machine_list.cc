@@ -26,6 +26,9 @@ Order StrategyOrder(FirstSync first) {
 // So often a way to list may fail in mid-answer before the next one is tried.
 constexpr int kFailuresPerStrategy = 2;
 
+// After so long in the queue of those who list, what a check found says nothing any more.
+constexpr std::chrono::seconds kCheckIsOld{10};
+
 }  // namespace
 
 FirstSync ReflectorMachine::Strategy() const {
@@ -63,10 +66,13 @@ ReflectorMachine::State ReflectorMachine::ListAnew() {
 ReflectorMachine::State ReflectorMachine::ListInTurn(State how) {
   ListGate::Pass pass;
   if (options_.list_gate != nullptr) {
+    const Clock::Steady came = clock_->Now();
     Result<ListGate::Pass> entered = options_.list_gate->Enter(token_);
     if (!entered) return how;  // stopped or paused
     pass = *std::move(entered);
+    if (clock_->Now() - came >= kCheckIsOld) failed_since_check_ = true;
   }
+  if (const std::optional<State> other = CheckBeforeList(how)) return *other;
   switch (how) {
     case State::kStreamingList:
       return StreamList();
@@ -75,6 +81,17 @@ ReflectorMachine::State ReflectorMachine::ListInTurn(State how) {
     default:
       return List();
   }
+}
+
+// A list that failed is tried again, and by then another cluster may be at the address: its objects
+// would take the place of all that are stored. What else a check asks, a list finds out by itself.
+std::optional<ReflectorMachine::State> ReflectorMachine::CheckBeforeList(State how) {
+  if (!failed_since_check_ || cluster_uid_.empty()) return std::nullopt;
+  const Result<bool> same = SameCluster();
+  if (!same) return Fail(same.error(), how, larder::ToString(same.error().code));
+  if (!*same) return State::kAnotherCluster;
+  failed_since_check_ = false;
+  return std::nullopt;
 }
 
 ReflectorMachine::State ReflectorMachine::List() {
@@ -105,7 +122,7 @@ ReflectorMachine::State ReflectorMachine::Relist() {
 ReflectorMachine::State ReflectorMachine::ListDone(const std::string& version) {
   spdlog::info("{}: listed ({}) at version {}", options_.name, list_why_, version);
   cursor_ = version;
-  list_unfinished_ = false;
+  list_unfinished_ = skipped_ = false;
   witness_.reset();
   promise_.reset();
   list_failures_ = too_large_ = 0;
@@ -185,6 +202,7 @@ ReflectorMachine::State ReflectorMachine::StreamList() {
     recorder_.Failed(version.error());
     if (options_.on_error) options_.on_error(version.error());
   }
+  failed_since_check_ = true;
   recorder_.Restart("watchlist");
   spdlog::info("{}: no streaming list ({}), listing", options_.name,
                version ? "closed or not supported" : version.error().ToString());

@@ -138,9 +138,10 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view 
   // A server never goes back behind the version that it was asked for, unless it lost its newest
   // state.
   if (*order < 0) return Heard::kOlder;
-  if (*order > 0) {
+  if (*order > 0 || skipped_) {
     LARDER_RETURN_IF_ERROR(target_.Bookmark(bookmark.resource_version));
     cursor_ = bookmark.resource_version;
+    skipped_ = false;
     recorder_.Version(cursor_);
     older_ = 0;
   }
@@ -155,13 +156,15 @@ Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
   // An event that repeats an old version is the target's to judge; here it must not move the cursor
   // back.
   const bool newer = CompareResourceVersions(version, cursor_).value_or(1) > 0;
-  if (shard_.Matches(object->ns(), object->uid())) {
+  const bool ours = shard_.Matches(object->ns(), object->uid());
+  if (ours) {
     const ObjectKey key = object->key();
     LARDER_RETURN_IF_ERROR(target_.Event(ToEventType(event.type), std::move(object)));
     if (promise_ && promise_->key == key) promise_.reset();
     if (newer) witness_ = {key, version, event.type == WatchEvent::Type::kDeleted};
   }
   if (newer) {
+    skipped_ = !ours;
     cursor_ = version;
     recorder_.Version(cursor_);
   }

@@ -84,7 +84,7 @@ ReflectorMachine::State ReflectorMachine::Start() {
   list_unfinished_ = position->list_unfinished;
   witness_ = position->witness;
   promise_.reset();
-  list_due_ = false;
+  list_due_ = skipped_ = false;
   too_large_ = gone_ = older_ = 0;
   if (!cursor_.empty()) recorder_.Version(cursor_);
   if (cursor_.empty() && cluster_uid_.empty()) return AfterChecks();
@@ -97,6 +97,7 @@ ReflectorMachine::State ReflectorMachine::Check() {
     if (!same) return Fail(same.error(), State::kChecking, larder::ToString(same.error().code));
     if (!*same) return State::kAnotherCluster;
   }
+  failed_since_check_ = false;
   // A list that is due compares every version by itself.
   if (cursor_.empty() || list_due_) return AfterChecks();
   const Result<Look> look = LookAtServer();
@@ -222,6 +223,7 @@ Result<ReflectorMachine::Look> ReflectorMachine::LookWith(const Request& request
 ReflectorMachine::State ReflectorMachine::Fail(const Error& error, State next,
                                                std::string_view reason) {
   if (error.code == ErrorCode::kCancelled && token_.stop_requested()) return next;
+  failed_since_check_ = true;
   std::chrono::milliseconds wait = backoff_.Next(clock_->Now());
   if (error.retry_after) {
     wait = std::max(wait, std::min(*error.retry_after, options_.max_retry_after));

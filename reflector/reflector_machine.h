@@ -79,6 +79,7 @@ class ReflectorMachine {
 
   // Listing.
   State ListInTurn(State how);
+  std::optional<State> CheckBeforeList(State how);
   State BeginListing(std::string why, std::string version);
   State ListAnew();
   State ListDone(const std::string& version);
@@ -136,16 +137,18 @@ class ReflectorMachine {
     std::string version;
   };
   std::optional<Promise> promise_;
-  std::string list_why_;            // of the list that is due
-  std::string list_version_;        // and at which version
-  size_t strategy_ = 0;             // which of the ways to list is being tried
-  size_t strategies_declined_ = 0;  // in a row
-  int list_failures_ = 0;           // in a row, with this strategy
-  bool stream_is_older_ = false;    // a streaming list has an object that is older than the stored
-  int too_large_ = 0;               // answers "version too large" in a row
-  int gone_ = 0;                    // expired versions in a row, with no event between
-  int older_ = 0;                   // older bookmarks in a row, likewise
-  bool list_due_ = false;           // the watch ended so that a relist has to follow the check
+  std::string list_why_;             // of the list that is due
+  std::string list_version_;         // and at which version
+  size_t strategy_ = 0;              // which of the ways to list is being tried
+  size_t strategies_declined_ = 0;   // in a row
+  int list_failures_ = 0;            // in a row, with this strategy
+  bool stream_is_older_ = false;     // a streaming list has an object that is older than the stored
+  int too_large_ = 0;                // answers "version too large" in a row
+  int gone_ = 0;                     // expired versions in a row, with no event between
+  int older_ = 0;                    // older bookmarks in a row, likewise
+  bool list_due_ = false;            // the watch ended so that a relist has to follow the check
+  bool failed_since_check_ = false;  // who answers next may be another cluster
+  bool skipped_ = false;  // the target was not told how far we are: what came was another shard's
   bool check_skipped_logged_ = false;
   std::unique_ptr<WatchStream> stream_;
   std::chrono::seconds watch_time_{0};  // after which the server was asked to end stream_

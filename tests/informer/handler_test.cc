@@ -35,6 +35,28 @@ TEST_F(InformerTest, HandlerAddedLaterStartsWithWhatIsStored) {
   EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add") == 2; }));
 }
 
+TEST_F(InformerTest, AHandlerThatMayKeepNothingInMemoryHearsEverything) {
+  CreatePod("a");
+  CreatePod("b");
+  Open();
+  Sync();
+  for (const char* name : {"", "durable"}) {
+    const auto handler = std::make_shared<RecordingHandler>();
+    HandlerOptions options;
+    options.durable_name = name;
+    options.buffer_bytes = 0;
+    options.resync_period = std::chrono::milliseconds(50);
+    const auto registration = informer_->AddEventHandler(handler, options);
+    ASSERT_TRUE(registration);
+    EXPECT_TRUE(handler->WaitFor([&](const auto& h) {
+      return h.Count("add") == 2 && (*registration)->HasSynced();
+    })) << name;
+    TouchPod("a");
+    EXPECT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("update x/b") > 0; }))
+        << "a resync";
+  }
+}
+
 TEST_F(InformerTest, NamelessHandlerHearsEverythingAgainAfterARestart) {
   CreatePod("a");
   for (int start = 0; start < 2; ++start) {

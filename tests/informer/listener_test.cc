@@ -153,6 +153,36 @@ TEST_F(PendingRowsTest, WhatComesAndGoesUnheardLeavesNoRow) {
   }
 }
 
+// A page of large objects would be more memory than all buffers.
+TEST_F(PendingRowsTest, FewRowsAreReadAtATimeWhereTheirObjectsAreLarge) {
+  const auto listener = Restart(handler_);
+  for (char name = 'a'; name <= 'j'; ++name) {
+    const auto writer = indexer_->BeginWrite();
+    const ObjectPtr pod = *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{}","namespace":"x","uid":"u","resourceVersion":"7","annotations":{{"a":"{}"}}}}}})",
+        name, std::string(100'000, 'x')));
+    ASSERT_TRUE(writer->Upsert(pod, *indexer_->Prepare(*pod)));
+    Commit(*listener, *writer, {ChangeType::kAdded, nullptr, pod, false, false});
+  }
+  const PendingDeltas rows(indexer_.get(), "slow");
+  const auto read = [&](const ObjectKey& after, size_t max_bytes) {
+    auto page = rows.Read(indexer_->TakeView(), after, 256, max_bytes);
+    EXPECT_TRUE(page);
+    return *std::move(page);
+  };
+  EXPECT_LT(read({}, 250'000).size(), 4U);
+  EXPECT_EQ(read({}, size_t{1} << 30).size(), 10U);
+  std::string heard;
+  for (ObjectKey after;;) {
+    const auto page = read(after, 0);
+    if (page.empty()) break;
+    ASSERT_EQ(page.size(), 1U);
+    after = page[0].key;
+    heard += after.name;
+  }
+  EXPECT_EQ(heard, "abcdefghij");
+}
+
 TEST_F(PendingRowsTest, WhatComesBeforeARestartAndGoesAfterItLeavesNoRowEither) {
   Add(*Restart(handler_), "a");
   ASSERT_EQ(Stored(), 1U);

@@ -341,6 +341,23 @@ TEST_F(RelistTest, AnObjectThatIsOlderInTheServersMemoryIsReadAsItIsNow) {
   EXPECT_EQ(target.objects.at("x/c").version, "30");
 }
 
+TEST_F(RelistTest, AFetchThatFailsIsNoProofOfARewoundServer) {
+  Stored();
+  target.Put("x/c", "uid-c", "30");
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Status(500, "InternalError"));
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", now_)));
+  server.Push(Answer::Json(PodJson(now_[2])));
+  server.Push(Answer::Json(PodJson({.name = "c", .version = "30"})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "G x/c 20", "G x/c", "D 10", "G x/c 20",
+                                      "G x/c", "W 20"));
+  EXPECT_EQ(target.Count("Rewound"), 0U);
+  EXPECT_EQ(target.Count("Begin rewound"), 0U);
+}
+
 TEST_F(RelistTest, AsksForObjectsAsTheyAreNowWhereAServerIsNotAsFarAsTheList) {
   Stored();
   options.parallel_fetches = 1;

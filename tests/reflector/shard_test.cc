@@ -96,6 +96,17 @@ TEST_F(ShardTest, FiltersItselfWhereTheServerIgnoresShards) {
   EXPECT_EQ(reflector->Status().sharded_by_server, false);
 }
 
+// Of a quiet shard of a busy kind the version would grow old, and a restart would list.
+TEST_F(ShardTest, ABookmarkBehindAnEventOfAnotherShardIsKept) {
+  StoredAt("9");
+  TestPod out = pods_out_[0];
+  out.version = "11";
+  server.Push(Answer::Watch({EventLine("MODIFIED", out), BookmarkLine("11"), BookmarkLine("11")}));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(target.calls, ElementsAre("Start", "Bookmark 11"));
+}
+
 TEST_F(ShardTest, NotesAServerThatKnowsShards) {
   server.Push(Answer::Json(
       R"({"kind":"PodList","metadata":{"resourceVersion":"9","shardInfo":{"selector":"shardRange"}},"items":[]})"));

@@ -191,6 +191,39 @@ TEST_F(ReconnectTest, AnotherClusterIsNoticedBeforeARelist) {
   EXPECT_EQ(target.Count("Begin"), 0U);
 }
 
+TEST_F(ReconnectTest, AnotherClusterIsNoticedBeforeARelistIsTriedAgain) {
+  Began(Answer::Status(410, "Expired"));
+  server.Push(Answer::Json(NamespaceJson("cluster")));
+  server.Push(Answer::Refused());
+  server.Push(Answer::Refused());
+  server.Push(Answer::Json(NamespaceJson("cluster")));
+  server.Push(Answer::Status(401, "Unauthorized"));
+  server.Push(Answer::Json(NamespaceJson("another")));
+  EXPECT_EQ(Run(), Reflector::Outcome::kAnotherCluster);
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V", "W 10", "C", "D 10", "C", "C", "D 10", "C"));
+  EXPECT_EQ(target.Count("Begin"), 0U);
+}
+
+// A server that is no more may be followed by another at its address.
+TEST_F(ReconnectTest, AnotherClusterIsNoticedBeforeAFirstListIsTriedAgain) {
+  for (const FirstSync way : {FirstSync::kList, FirstSync::kPagedList, FirstSync::kWatchList}) {
+    InstantClock instant;
+    std::stop_source source;
+    ScriptedTransport transport(&instant, &source);
+    RecordingTarget recording;
+    recording.position.cluster_uid = "cluster";
+    ReflectorOptions same = options;
+    same.clock = &instant;
+    same.first_sync = way;
+    transport.Push(Answer::Json(NamespaceJson("cluster")));
+    transport.Push(Answer::Refused());
+    transport.Push(Answer::Json(NamespaceJson("another")));
+    auto made = Reflector::Create(same, &transport, &recording);
+    EXPECT_EQ((*made)->Run(source.get_token()), Reflector::Outcome::kAnotherCluster);
+    EXPECT_EQ(recording.Count("Begin"), 0U);
+  }
+}
+
 TEST_F(ReconnectTest, ARestoredServerIsNoticedAfterABrokenStream) {
   Began(Answer::Watch({added_}).ThenBreak());
   server.Push(Answer::Json(NamespaceJson("cluster")));
