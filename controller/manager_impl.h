@@ -51,6 +51,8 @@ class Manager::Impl {
   Result<void> Attach(const Prepared& prepared);
   Result<std::vector<SharedInformer*>> OpenInformers(const Source& source,
                                                      const Resource& resource);
+  // Of all that is opened. kCancelled: a stop was requested.
+  Result<void> WaitForIndexes(const std::stop_token& stop);
   Result<void> OpenWatches(const std::stop_token& stop);
   Result<void> Sync(const std::stop_token& stop);
   Result<void> Lead(const std::stop_token& stop);
@@ -108,8 +110,11 @@ class Manager::Impl {
   bool working LARDER_GUARDED_BY(mutex) = false;
   size_t running LARDER_GUARDED_BY(mutex) = 0;  // runnables
   std::optional<Error> failure LARDER_GUARDED_BY(mutex);
-  std::optional<Error> not_answered LARDER_GUARDED_BY(mutex);  // why the start waits
+  // Why the start waits: for the server, for indexes.
+  std::optional<Error> not_answered LARDER_GUARDED_BY(mutex);
+  std::string not_built LARDER_GUARDED_BY(mutex);
 
+  std::vector<SharedInformer*> all_informers;          // Run's; some more than once
   std::stop_source ending;                             // of Run itself
   std::stop_source work;                               // of runnables, resyncs and the election
   std::unique_ptr<internal::Resyncer> resyncer;        // of controllers that need the lease

@@ -1,4 +1,6 @@
 // What a manager is made of when it runs: informers, queues, and controllers on them.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <map>
 
@@ -9,6 +11,22 @@
 
 namespace larder {
 namespace {
+
+using std::chrono::milliseconds;
+
+// Of waiting for indexes: how soon a stop is noticed, and how many pieces pass before the log says
+// what is waited for.
+constexpr milliseconds kIndexPiece{100};
+constexpr int kIndexPiecesBeforeLog = 100;
+
+// "services (owner, node)"
+std::string NotBuilt(const Indexer& indexer) {
+  std::string names;
+  for (const Indexer::BuildProgress& one : indexer.Progress()) {
+    if (!one.ready) names += (names.empty() ? "" : ", ") + one.index;
+  }
+  return indexer.collection().spec.ToString() + " (" + names + ")";
+}
 
 std::string RoleName(SourceRole role) {
   switch (role) {
@@ -59,12 +77,33 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
     if (!made) return named(definition, std::move(made).error());
     prepared.push_back(*std::move(made));
   }
-  // When all informers are there: a mapping may read what another controller watches.
+  // When all informers and their indexes are there: a mapping may read what another controller
+  // watches, and what it does not find is not queued.
+  LARDER_RETURN_IF_ERROR(WaitForIndexes(stop));
   for (const Prepared& one : prepared) {
     if (auto attached = Attach(one); !attached) {
       return named(one.controller->definition(), std::move(attached).error());
     }
   }
+  return {};
+}
+
+Result<void> Manager::Impl::WaitForIndexes(const std::stop_token& stop) {
+  int piece = 0;
+  for (const SharedInformer* informer : all_informers) {
+    const Indexer& indexer = informer->GetIndexer();
+    while (!indexer.WaitUntilReady(kIndexPiece)) {
+      if (stop.stop_requested()) {
+        return MakeError(ErrorCode::kCancelled, "stopped before the indexes were built");
+      }
+      std::string what = NotBuilt(indexer);
+      if (++piece == kIndexPiecesBeforeLog) spdlog::info("indexes are being built: {}", what);
+      MutexLock lock(mutex);
+      not_built = std::move(what);
+    }
+  }
+  MutexLock lock(mutex);
+  not_built.clear();
   return {};
 }
 
@@ -106,6 +145,7 @@ Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& 
             {}});
     });
     LARDER_RETURN_IF_ERROR(client->AddInformer(one));
+    all_informers.push_back(one);
   }
   return opened;
 }

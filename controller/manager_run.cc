@@ -77,6 +77,9 @@ Result<void> Manager::Impl::Serve() {
         return MakeError(ErrorCode::kNotReady, "the server was not reached yet: {}",
                          not_answered->ToString());
       }
+      if (!not_built.empty()) {
+        return MakeError(ErrorCode::kNotReady, "indexes are being built: {}", not_built);
+      }
     }
     const SharedInformerFactory* informers = Factory();
     if (informers == nullptr) {
@@ -308,8 +311,9 @@ void Manager::Impl::Finish() {
     elector->Release();
   }
   if (events) events->Flush(clock->Now() + kEventPatience);
-  if (client) client->RemoveInformers();
   if (SharedInformerFactory* informers = Factory()) informers->Shutdown();
+  // Until then mappings are called, which read through the client.
+  if (client) client->RemoveInformers();
   if (health) health->Stop();
 }
 

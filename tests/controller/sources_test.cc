@@ -8,6 +8,7 @@
 
 #include "controller/builder.h"
 #include "controller/owner.h"
+#include "schema/resource.h"
 #include "tests/controller/fixture.h"
 
 namespace larder {
@@ -186,6 +187,126 @@ TEST_F(ControllerTest, AMappedKeyThatIsTooLongIsDropped) {
            std::set<std::string>{"default/x", "default/last", "default/longer", "default/stored"};
   }));
   EXPECT_EQ((*manager)->FindController("pods")->queue().Counters().items, 0u);
+}
+
+// One that finds nothing, because the index is not built yet, would be done with its object.
+TEST_F(ControllerTest, AMappingIsCalledWhenTheIndexesThatItReadsAreBuilt) {
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(target.Watch("services"));
+    LARDER_RETURN_IF_ERROR(target.Watch("configmaps"));
+    return ControllerBuilder(target).For("pods").Complete(Counting());
+  });
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  Gate gate;
+  std::atomic<bool> mapped{false};
+  auto made = Manager::Create(environment_->Options());
+  ASSERT_TRUE(made) << made.error().ToString();
+  Manager& target = **made;
+  const auto slow = [&gate](const Object&) {
+    gate.Wait();
+    return std::vector<std::string>{"all"};
+  };
+  ASSERT_TRUE(
+      target.Watch("services", {.indexes = {IndexDefinition::ByFunction("slow", 1, slow)}}));
+  ASSERT_TRUE(ControllerBuilder(target)
+                  .For("pods")
+                  .Watches("configmaps",
+                           [&](const Object&) {
+                             mapped = true;
+                             Query query;
+                             query.index = {"slow", "all"};
+                             std::vector<ObjectKey> keys;
+                             const auto services = target.client().List("services", query);
+                             if (!services) return keys;
+                             for (const ObjectPtr& one : *services) keys.push_back(one->key());
+                             return keys;
+                           })
+                  .Complete(Counting()));
+  testing::RunningManager running(*std::move(made));
+  ASSERT_TRUE(Eventually([&] { return running->port() != 0; }));
+  EXPECT_TRUE(Eventually([&] {
+    return mapped || HttpGet(running->port(), "/readyz").find("being built: services (slow)") !=
+                         std::string::npos;
+  }));
+  gate.Open();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
+  EXPECT_EQ(HttpGet(running->port(), "/readyz"), "ok");
+}
+
+TEST_F(ControllerTest, AStopEndsTheWaitForAnIndex) {
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  auto manager = Run([](Manager& target) { return target.Watch("services"); });
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  Gate gate;
+  std::atomic<bool> waits{false};
+  auto made = Manager::Create(environment_->Options());
+  ASSERT_TRUE(made) << made.error().ToString();
+  const auto slow = [&](const Object&) {
+    waits = true;
+    gate.Wait();
+    return std::vector<std::string>{"all"};
+  };
+  ASSERT_TRUE(
+      (*made)->Watch("services", {.indexes = {IndexDefinition::ByFunction("slow", 1, slow)}}));
+  testing::RunningManager running(*std::move(made));
+  EXPECT_TRUE(Eventually([&] { return waits.load(); }));
+  EXPECT_TRUE(running.Stop());
+  EXPECT_FALSE(running->WaitForSync(RealClock()->Now()));
+  gate.Open();  // for whom the builder waits before it ends
+}
+
+// The committer ends after the work, and takes what it has with it.
+TEST_F(ControllerTest, AMappingThatRunsWhileTheManagerStopsReadsFromTheStore) {
+  CreatePod("a");
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> hold{true};
+  std::atomic<bool> entered{false};
+  const auto everything = [](const Object&) { return std::vector<std::string>{"all"}; };
+  const auto run = [&] {
+    return Run([&](Manager& target) {
+      return ControllerBuilder(target)
+          .For("pods", {.indexes = {IndexDefinition::ByFunction("everything", 1, everything)}})
+          .Watches("configmaps",
+                   [&, gate](const Object&) {
+                     entered = true;
+                     if (hold) gate->Wait();
+                     Query query;
+                     query.index = {"everything", "all"};
+                     std::vector<ObjectKey> keys;
+                     const auto pods = target.client().List("pods", query);
+                     EXPECT_TRUE(pods) << pods.error().ToString();
+                     if (!pods) return keys;
+                     for (const ObjectPtr& pod : *pods) keys.push_back(pod->key());
+                     return keys;
+                   })
+          .Complete(Counting());
+    });
+  };
+  auto manager = run();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  ASSERT_TRUE(Eventually([&] { return entered.load(); }));
+  {
+    std::jthread stopper([&] { EXPECT_TRUE(manager->Stop()); });
+    // Informers that end are given to nobody.
+    EXPECT_TRUE(Eventually([&] {
+      InformerOptions another;
+      another.resource = *LookupResource("pods");
+      const auto asked = (*manager)->informers()->ForResource(another);
+      return !asked && asked.error().code == ErrorCode::kCancelled;
+    }));
+    hold = false;
+    gate->Open();
+  }
+  manager.reset();
+  EXPECT_EQ(runs_.Of("default/a"), 1);
+  runs_.Clear();
+  manager = run();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
 }
 
 }  // namespace
