@@ -54,6 +54,11 @@ bool Controller::WaitUntilIdle(Clock::Steady deadline) {
   return true;
 }
 
+std::set<std::string> Controller::Running() const {
+  MutexLock lock(mutex_);
+  return running_;
+}
+
 void Controller::Stop() {
   BeginStop();
   CancelRuns();
@@ -89,10 +94,19 @@ void Controller::Process(const WorkItem& item) {
     return;
   }
   const Clock::Steady begin = environment_.clock->Now();
+  {
+    MutexLock lock(mutex_);
+    running_.insert(item.item);
+  }
   metrics_.Started();
   const Result<Outcome> outcome = Run(*key, item, log);
   // What comes next is stored before the run counts as over: a crash in between repeats the run.
   const auto result = Settle(item, log, outcome);
+  {
+    // Before another worker can have it.
+    MutexLock lock(mutex_);
+    running_.erase(item.item);
+  }
   queue_->Done(item.item);
   metrics_.Finished(result, environment_.clock->Now() - begin);
 }

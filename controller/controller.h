@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -99,6 +100,8 @@ class Controller {
   void CancelRuns() { runs_.request_stop(); }
   // Waits until none runs; false when `deadline` came first.
   bool WaitUntilIdle(Clock::Steady deadline);
+  // The keys in process, for who waited for them in vain.
+  std::set<std::string> Running() const;
   void Stop();
 
  private:
@@ -126,8 +129,9 @@ class Controller {
 
   mutable Mutex mutex_;
   std::condition_variable_any idle_;
-  uint32_t alive_ LARDER_GUARDED_BY(mutex_) = 0;  // workers
-  std::vector<std::jthread> threads_;             // last
+  uint32_t alive_ LARDER_GUARDED_BY(mutex_) = 0;             // workers
+  std::set<std::string> running_ LARDER_GUARDED_BY(mutex_);  // keys
+  std::vector<std::jthread> threads_;                        // last
 };
 
 }  // namespace larder

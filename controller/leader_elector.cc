@@ -217,18 +217,28 @@ Result<void> LeaderElector::Write(const std::optional<Record>& previous, Clock::
   return {};
 }
 
+Result<void> LeaderElector::GiveUp(const Record& held) {
+  Json lease = MakeLease(held);
+  lease["spec"]["holderIdentity"] = "";
+  // As client-go: others need not wait for the old duration.
+  lease["spec"]["leaseDurationSeconds"] = 1;
+  LARDER_RETURN_IF_ERROR(client_.Update(resource_, lease, {}, {}));
+  return {};
+}
+
 void LeaderElector::Release() {
   if (!IsLeader() || !observed_ || observed_->holder != options_.identity) {
     leads_until_ = 0;
     return;
   }
   leads_until_ = 0;
-  Json lease = MakeLease(observed_);
-  lease["spec"]["holderIdentity"] = "";
-  // As client-go: others need not wait for the old duration.
-  lease["spec"]["leaseDurationSeconds"] = 1;
-  const auto released = client_.Update(resource_, lease, {}, {});
+  Result<void> released = GiveUp(*observed_);
   observed_.reset();
+  if (!released && released.error().code == ErrorCode::kConflict) {
+    // Our own renewal, whose answer was lost? Or somebody gave it a label.
+    const Result<Record> current = Read({});
+    if (current && current->holder == options_.identity) released = GiveUp(*current);
+  }
   if (!released) {
     spdlog::warn("lease {}/{} is not released, the next leader waits for it: {}", options_.ns,
                  options_.name, released.error().ToString());

@@ -91,6 +91,7 @@ class LeaderElector {
                      const std::stop_token& stop);
   void Observe(const Record& record);
   Json MakeLease(const std::optional<Record>& previous) const;
+  Result<void> GiveUp(const Record& held);
   std::chrono::nanoseconds LeaseOf(const Record& record) const;
 
   // Bounds each request, so that one that hangs leaves time for another, and none of a leader

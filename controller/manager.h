@@ -49,7 +49,7 @@ struct ManagerOptions {
   // Has the last word on every informer: list strategy, time-outs, durability.
   std::function<void(InformerOptions&)> tweak{};
   // Called when reconciles go on though their time is over. Null: logs what hangs, syncs the store
-  // and ends the process with status 1.
+  // and ends the process with status 1, also where the log or the disk hangs.
   std::function<void()> on_stuck{};
 };
 

@@ -63,11 +63,16 @@ class Manager::Impl {
   void EndWork(bool lost_lease);
   // Until when the work may go on; past: not any more.
   Clock::Steady LeadsUntil() const;
+  // Until when work that was asked to end may go on: nobody else holds the lease before.
+  Clock::Steady LeaseEnds() const;
   // Until all have ended or the deadline came; false when the lease was lost first.
   bool WaitWhileHolding(Clock::Steady deadline);
-  bool WaitForControllers(Clock::Steady deadline);
+  // For controllers, runnables and resyncs; false when `deadline` came first.
+  bool WaitForWork(Clock::Steady deadline);
   bool WaitForRunnables(Clock::Steady deadline);
   void Stuck();
+  void LogStuck();
+  std::vector<internal::Resyncer*> Resyncers() const;
   void Finish();
 
   // None goes before the manager does.

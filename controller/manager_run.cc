@@ -235,10 +235,31 @@ Clock::Steady Manager::Impl::LeadsUntil() const {
   return elector->LeadsUntil().value_or(clock->Now());
 }
 
-bool Manager::Impl::WaitForControllers(Clock::Steady deadline) {
-  const std::vector<Controller*> all = Controllers();
-  return std::all_of(all.begin(), all.end(),
-                     [&](Controller* controller) { return controller->WaitUntilIdle(deadline); });
+Clock::Steady Manager::Impl::LeaseEnds() const {
+  if (!election.joinable()) return Clock::Steady::max();
+  // None: another one has it.
+  const auto until = elector->LeadsUntil();
+  if (!until) return clock->Now();
+  // A tenth of what is between the two is for us.
+  return *until + (config.lease_duration - config.renew_deadline) * 9 / 10;
+}
+
+std::vector<internal::Resyncer*> Manager::Impl::Resyncers() const {
+  std::vector<internal::Resyncer*> all;
+  for (const auto& one : {resyncer.get(), early_resyncer.get()}) {
+    if (one != nullptr) all.push_back(one);
+  }
+  return all;
+}
+
+bool Manager::Impl::WaitForWork(Clock::Steady deadline) {
+  for (Controller* controller : Controllers()) {
+    if (!controller->WaitUntilIdle(deadline)) return false;
+  }
+  for (internal::Resyncer* one : Resyncers()) {
+    if (!one->WaitUntilIdle(deadline)) return false;
+  }
+  return WaitForRunnables(deadline);
 }
 
 bool Manager::Impl::WaitForRunnables(Clock::Steady deadline) {
@@ -258,24 +279,25 @@ void Manager::Impl::EndWork(bool lost_lease) {
   if (lost_lease) {
     for (Controller* controller : all) controller->CancelRuns();
   }
-  for (const auto& one : {resyncer.get(), early_resyncer.get()}) {
-    if (one != nullptr) one->Stop();
-  }
+  for (internal::Resyncer* one : Resyncers()) one->BeginStop();
   if (!lost_lease) lost_lease = !WaitWhileHolding(clock->Now() + config.shutdown_timeout);
   for (Controller* controller : all) controller->CancelRuns();
-  Clock::Steady last = clock->Now() + kCancelPatience;
-  if (lost_lease) {
-    // Nobody else can hold the lease before its duration is over; a tenth of the rest is for us.
-    const auto rest = (config.lease_duration - config.renew_deadline) * 9 / 10;
-    last = std::max(LeadsUntil() + rest, clock->Now() + kLeastPatience);
+  const Clock::Steady begin = clock->Now();
+  const Clock::Steady longest = lost_lease ? LeaseEnds() : begin + kCancelPatience;
+  // Renewals succeed or fail meanwhile.
+  const auto last = [&] {
+    return std::max(std::min(longest, LeaseEnds()), begin + kLeastPatience);
+  };
+  while (!WaitForWork(std::min(last(), clock->Now() + kLeaseLook))) {
+    if (clock->Now() < last()) continue;
+    Stuck();
+    return;
   }
-  if (!WaitForControllers(last) || !WaitForRunnables(last)) Stuck();
 }
 
 bool Manager::Impl::WaitWhileHolding(Clock::Steady deadline) {
   while (clock->Now() < deadline) {
-    const Clock::Steady slice = std::min(deadline, clock->Now() + kLeaseLook);
-    if (WaitForControllers(slice) && WaitForRunnables(slice)) return true;
+    if (WaitForWork(std::min(deadline, clock->Now() + kLeaseLook))) return true;
     if (election.joinable() && !elector->IsLeader()) return false;
   }
   spdlog::warn("reconciles still run after {}: asking them to end",
@@ -284,17 +306,17 @@ bool Manager::Impl::WaitWhileHolding(Clock::Steady deadline) {
 }
 
 void Manager::Impl::Stuck() {
-  for (Controller* controller : Controllers()) {
-    for (const QueueItemInfo& item : controller->queue().Items()) {
-      if (!item.in_process) continue;
-      spdlog::critical("a reconcile does not end controller={} key={}", controller->name(),
-                       item.item);
-    }
-  }
   if (options.on_stuck) {
+    LogStuck();
     options.on_stuck();
     return;
   }
+  // The log or the disk may be what hangs, and another leads soon.
+  const std::jthread watchdog([this] {
+    clock->SleepFor(kLeastPatience, {});
+    std::_Exit(1);
+  });
+  LogStuck();
   // What is under way is still in the store: the next start does it again.
   if (store) static_cast<void>(store->Sync());
   spdlog::critical("ending the process, because work goes on that must not");
@@ -302,7 +324,19 @@ void Manager::Impl::Stuck() {
   std::_Exit(1);
 }
 
+void Manager::Impl::LogStuck() {
+  for (Controller* controller : Controllers()) {
+    for (const std::string& key : controller->Running()) {
+      spdlog::critical("a reconcile does not end controller={} key={}", controller->name(), key);
+    }
+  }
+  for (internal::Resyncer* one : Resyncers()) {
+    if (!one->WaitUntilIdle(clock->Now())) spdlog::critical("a resync does not end");
+  }
+}
+
 void Manager::Impl::Finish() {
+  for (internal::Resyncer* one : Resyncers()) one->Stop();
   for (Controller* controller : Controllers()) controller->Stop();
   threads.clear();
   if (election.joinable()) {

@@ -38,19 +38,39 @@ Result<void> WriteNote(Store& store, const Controller& controller, Clock::Wall t
 
 void Resyncer::Start() {
   if (entries_.empty()) return;
+  {
+    MutexLock lock(mutex_);
+    alive_ = true;
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) {
     NameThread("larder-resync");
-    while (!stop.stop_requested()) {
-      const Clock::Wall next = RunDue(stop);
-      const auto pause =
-          std::clamp<Clock::Wall::duration>(next - clock_->WallNow(), milliseconds(10), kRetry);
-      if (!clock_->SleepFor(pause, stop)) return;
-    }
+    Work(stop);
+    MutexLock lock(mutex_);
+    alive_ = false;
+    idle_.notify_all();
   });
 }
 
+void Resyncer::Work(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const Clock::Wall next = RunDue(stop);
+    const auto pause =
+        std::clamp<Clock::Wall::duration>(next - clock_->WallNow(), milliseconds(10), kRetry);
+    if (!clock_->SleepFor(pause, stop)) return;
+  }
+}
+
+bool Resyncer::WaitUntilIdle(Clock::Steady deadline) {
+  MutexLock lock(mutex_);
+  while (alive_) {
+    if (clock_->Now() >= deadline) return false;
+    clock_->WaitUntil(mutex_, idle_, deadline, {});
+  }
+  return true;
+}
+
 void Resyncer::Stop() {
-  thread_.request_stop();
+  BeginStop();
   if (thread_.joinable()) thread_.join();
 }
 

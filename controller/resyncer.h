@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "controller/controller.h"
 #include "informer/shared_informer.h"
 #include "storage/store.h"
@@ -34,6 +36,10 @@ class Resyncer {
   // Before Start.
   void Add(Entry entry) { entries_.push_back(std::move(entry)); }
   void Start();
+  // Ends at the next key.
+  void BeginStop() { thread_.request_stop(); }
+  // Waits until nothing is queued any more; false when `deadline` came first. After BeginStop.
+  bool WaitUntilIdle(Clock::Steady deadline);
   void Stop();
 
   // Queues what is due; returns when to look again. What the thread repeats. A stop leaves a resync
@@ -41,6 +47,7 @@ class Resyncer {
   Clock::Wall RunDue(const std::stop_token& stop = {});
 
  private:
+  void Work(const std::stop_token& stop);
   // When to look again.
   Result<Clock::Wall> RunIfDue(const Entry& entry, const std::stop_token& stop);
   Result<Clock::Wall> LastRun(const Entry& entry);
@@ -49,7 +56,10 @@ class Resyncer {
   Store* const store_;
   Clock* const clock_;
   std::vector<Entry> entries_;
-  std::jthread thread_;
+  Mutex mutex_;
+  std::condition_variable_any idle_;
+  bool alive_ LARDER_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;  // last
 };
 
 }  // namespace larder::internal

@@ -123,6 +123,7 @@ class WorkQueue::Impl {
   void Run(const std::stop_token& stop);
   void RunLoader(const std::stop_token& stop);
   void WaitForChanges(const std::stop_token& stop) LARDER_REQUIRES(mutex_);
+  void PublishIfDue();
 
   WorkQueueOptions options_;
   Mutex publish_mutex_;

@@ -438,16 +438,19 @@ void WorkQueue::Impl::Run(const std::stop_token& stop) {
       options_.clock->WaitUntil(mutex_, writer_condition_, due, stop);
     }
     lock.unlock();
-    if (options_.clock->Now() >= next_publish_) {
-      PublishMetrics();
-      next_publish_ = options_.clock->Now() + kPublishInterval;
-    }
+    PublishIfDue();
     if (stop.stop_requested() || Flush(Durability::kRelaxed)) {
       backoff = {};
     } else {
       backoff = internal::NextPause(backoff, options_.flush_interval, kMaxBackoff);
     }
   }
+}
+
+void WorkQueue::Impl::PublishIfDue() {
+  if (options_.clock->Now() < next_publish_) return;
+  PublishMetrics();
+  next_publish_ = options_.clock->Now() + kPublishInterval;
 }
 
 void WorkQueue::Impl::WaitForChanges(const std::stop_token& stop) {
@@ -477,6 +480,7 @@ void WorkQueue::Impl::RunLoader(const std::stop_token& stop) {
       spdlog::error("{}", more.error().ToString());
       return FinishLoading(more.error());
     }
+    PublishIfDue();
     // Loading a long queue, or waiting for a disk, takes longer than a relaxed add may wait.
     if (options_.clock->Now() >= next_flush) {
       static_cast<void>(Flush(Durability::kRelaxed));

@@ -77,6 +77,19 @@ std::string ControllerTest::Metrics(Manager& manager) const {
   return HttpGet(manager.port(), "/metrics");
 }
 
+ManagerOptions ControllerTest::ElectionOptions(const std::string& name) const {
+  using std::chrono::milliseconds;
+  ManagerOptions options = environment_->Options(name);
+  options.config.leader_election = true;
+  options.config.leader_election_name = "lock";
+  options.config.leader_election_namespace = "default";
+  options.config.leader_election_id = name;
+  options.config.lease_duration = milliseconds(1000);
+  options.config.renew_deadline = milliseconds(600);
+  options.config.retry_period = milliseconds(100);
+  return options;
+}
+
 Result<Outcome> ControllerTest::Count(const ReconcileRequest& request) {
   runs_.Add(request.key.ToString());
   return Outcome::Done();

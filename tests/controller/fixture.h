@@ -60,6 +60,9 @@ class ControllerTest : public ::testing::Test {
     return testing::Environment::Eventually(condition);
   }
 
+  // A candidate for the lease "lock" in "default", with a store of its own. As short as leases can
+  // be in seconds that the API has; renewals are much faster.
+  ManagerOptions ElectionOptions(const std::string& name) const;
   // A reconcile that counts its runs and is done.
   Result<Outcome> Count(const ReconcileRequest& request);
   ReconcileFunction Counting();

@@ -183,6 +183,25 @@ TEST_F(LeaderElectorTest, ReleaseLetsTheNextOneIn) {
   EXPECT_TRUE(b_->Try());
 }
 
+TEST_F(LeaderElectorTest, ReleaseLetsTheNextOneInWhenTheLastRenewalsAnswerWasLost) {
+  ASSERT_TRUE(a_->Try());
+  Advance(seconds(2));
+  a_->lose_answers = true;
+  ASSERT_FALSE(a_->Try());
+  a_->lose_answers = false;
+  ASSERT_TRUE(a_->elector.IsLeader());
+  ASSERT_FALSE(b_->Try());
+  a_->elector.Release();
+  EXPECT_TRUE(b_->Try());
+}
+
+TEST_F(LeaderElectorTest, ReleaseLeavesAnothersLeaseAlone) {
+  ASSERT_TRUE(a_->Try());
+  Patch(R"({"spec":{"holderIdentity":"b"}})");
+  a_->elector.Release();
+  EXPECT_EQ(Lease()["spec"]["holderIdentity"], "b");
+}
+
 TEST_F(LeaderElectorTest, ALeaseThatIsDeletedIsMadeAnewByOneOfThem) {
   ASSERT_TRUE(a_->Try());
   ASSERT_TRUE(simulator_->Delete("leases.coordination.k8s.io", "kube-system", "lock"));

@@ -16,21 +16,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class ManagerTest : public ControllerTest {
- protected:
-  // As short as leases can be in seconds that the API has; renewals are much faster.
-  ManagerOptions ElectionOptions(const std::string& name) {
-    ManagerOptions options = environment_->Options(name);
-    options.config.leader_election = true;
-    options.config.leader_election_name = "lock";
-    options.config.leader_election_namespace = "default";
-    options.config.leader_election_id = name;
-    options.config.lease_duration = milliseconds(1000);
-    options.config.renew_deadline = milliseconds(600);
-    options.config.retry_period = milliseconds(100);
-    return options;
-  }
-};
+class ManagerTest : public ControllerTest {};
 
 TEST_F(ManagerTest, IsReadyWhenItsStoresAreInSync) {
   auto manager = RunPods();
@@ -378,82 +364,6 @@ TEST_F(ManagerTest, ReplicasWithTheSameIdAreStillTwoCandidates) {
   EXPECT_TRUE((*first)->IsLeader());
 }
 
-// Neither the request that hangs nor the wait for a reconcile that does not end may take the work
-// past the lease, which another can hold from then on.
-TEST_F(ManagerTest, ALeaseThatRunsOutBehindARequestThatHangsStopsTheWorkInTime) {
-  ManagerOptions options = ElectionOptions("one");
-  options.config.lease_duration = seconds(3);
-  options.config.renew_deadline = seconds(2);
-  options.config.retry_period = milliseconds(900);
-  auto gate = std::make_shared<Gate>();
-  std::atomic<bool> stuck{false};
-  options.on_stuck = [&, gate] {
-    stuck = true;
-    gate->Open();
-  };
-  std::atomic<bool> told{false};
-  auto manager = RunPods(
-      [&, gate](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
-        runs_.Add(request.key.ToString());
-        told = !context.clock()->SleepFor(seconds(60), context.stop());
-        gate->Wait();
-        return MakeError(ErrorCode::kCancelled, "told to stop");
-      },
-      options);
-  CreatePod("a");
-  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
-  cluster().AddFault({.type = apiserver::FaultType::kDelay,
-                      .resource = "leases.coordination.k8s.io",
-                      .times = -1,
-                      .delay_ms = 5'000});
-  ASSERT_TRUE(Eventually([&] { return !(*manager)->IsLeader(); }));
-  EXPECT_TRUE(testing::Environment::Eventually([&] { return told.load(); }, milliseconds(500)));
-  // A second less a tenth of it is left of the lease, of which some has passed.
-  EXPECT_TRUE(testing::Environment::Eventually([&] { return stuck.load(); }, milliseconds(1'200)));
-  const Result<void> ended = manager->Join();
-  ASSERT_FALSE(ended);
-  EXPECT_THAT(ended.error().message, HasSubstr("lost the lease default/lock"));
-}
-
-TEST_F(ManagerTest, ALostLeaseAsksReconcilesToEndBeforeItWaitsForAResync) {
-  ManagerOptions options = ElectionOptions("one");
-  options.config.resync_period = milliseconds(20);
-  auto gate = std::make_shared<Gate>();
-  std::atomic<bool> hold{false};
-  std::atomic<bool> held{false};
-  std::atomic<bool> told{false};
-  const Predicate slow = [&, gate](const ObjectChange&) {
-    if (hold) {
-      held = true;
-      gate->Wait();
-    }
-    return true;
-  };
-  CreatePod("a");
-  auto manager = Run(
-      [&](Manager& target) {
-        return ControllerBuilder(target)
-            .For("pods", {.predicates = {slow}})
-            .Complete(
-                [&](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
-                  runs_.Add(request.key.ToString());
-                  told = !context.clock()->SleepFor(seconds(60), context.stop());
-                  return MakeError(ErrorCode::kCancelled, "told to stop");
-                });
-      },
-      options);
-  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
-  hold = true;
-  ASSERT_TRUE(Eventually([&] { return held.load(); }));
-  cluster().AddFault({.type = apiserver::FaultType::kError,
-                      .resource = "leases.coordination.k8s.io",
-                      .times = -1,
-                      .code = 500});
-  EXPECT_TRUE(testing::Environment::Eventually([&] { return told.load(); }, seconds(5)));
-  gate->Open();
-  EXPECT_FALSE(manager->Join());
-}
-
 TEST_F(ManagerTest, AResyncIsLeftWhereItIsWhenTheManagerStops) {
   for (int i = 0; i < 100; ++i) CreatePod("p" + std::to_string(i));
   ManagerOptions options = environment_->Options();
@@ -498,33 +408,6 @@ TEST_F(ManagerTest, AControllerThatNeedsNoLeaseResyncsWithoutIt) {
   EXPECT_TRUE(
       testing::Environment::Eventually([&] { return runs_.Of("default/a") >= 3; }, seconds(10)));
   EXPECT_FALSE((*standby)->IsLeader());
-}
-
-TEST_F(ManagerTest, ALostLeaseStopsTheWorkAndEndsRun) {
-  std::atomic<bool> told{false};
-  auto manager = Run(
-      [&](Manager& target) {
-        return ControllerBuilder(target).For("pods").Complete(
-            [&](ReconcileContext& context, const ReconcileRequest& request) -> Result<Outcome> {
-              runs_.Add(request.key.ToString());
-              told = !context.clock()->SleepFor(seconds(60), context.stop());
-              const auto written = context.client().Delete("pods", request.key);
-              EXPECT_FALSE(written);
-              return MakeError(ErrorCode::kCancelled, "told to stop");
-            });
-      },
-      ElectionOptions("one"));
-  CreatePod("a");
-  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
-  cluster().AddFault({.type = apiserver::FaultType::kError,
-                      .resource = "leases.coordination.k8s.io",
-                      .times = -1,
-                      .code = 500});
-  const Result<void> ended = manager->Join();
-  ASSERT_FALSE(ended);
-  EXPECT_THAT(ended.error().message, HasSubstr("lost the lease default/lock"));
-  EXPECT_TRUE(told);
-  EXPECT_TRUE(cluster().Get("pods", "default", "a"));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // A stored queue that cannot be read, for a while or for good: it says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 
 #include <thread>
 
@@ -43,6 +45,7 @@ class LoadingQueueTest : public ::testing::Test {
     WorkQueueOptions options;
     options.name = "test";
     options.store = store_.get();
+    options.metrics = &registry_;
     queue_ = OpenQueue(std::move(options));
   }
   std::vector<std::string> GetAll() {
@@ -54,6 +57,7 @@ class LoadingQueueTest : public ::testing::Test {
   testing::TempDir dir_;
   testing::UnreadableDisk disk_;
   std::unique_ptr<Store> store_;
+  prometheus::Registry registry_;
   std::unique_ptr<WorkQueue> queue_;
 };
 
@@ -74,6 +78,29 @@ TEST_F(LoadingQueueTest, ADiskThatFailsForAMomentIsReadAgain) {
   EXPECT_TRUE(queue_->WaitUntilLoaded());
   EXPECT_FALSE(queue_->Status().error);
   EXPECT_THAT(GetAll(), ::testing::ElementsAre("a", "b", "c"));
+}
+
+TEST_F(LoadingQueueTest, MetricsShowWhatIsInAQueueThatCannotBeLoaded) {
+  Put({"a"});
+  ASSERT_TRUE(Compact(*store_));
+  store_.reset();
+  OpenStore();
+  NoteEpoch();
+  disk_.FailReads(true);
+  Open();
+  while (disk_.failures() < 2) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(queue_->Add("b"));
+  ASSERT_TRUE(queue_->Add("c"));
+  const auto shown = [&] {
+    const std::string text = prometheus::TextSerializer().Serialize(registry_.Collect());
+    return text.find("\nworkqueue_depth{name=\"test\"} 2\n") != std::string::npos;
+  };
+  const auto deadline = RealClock()->Now() + 1s;
+  while (!shown() && RealClock()->Now() < deadline) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(shown());
+  EXPECT_FALSE(queue_->Status().loaded);
+  disk_.FailReads(false);
+  EXPECT_TRUE(queue_->WaitUntilLoaded());
 }
 
 TEST_F(LoadingQueueTest, ADamagedRecordIsNamedHidesNoOtherAndItsItemIsDoneOnceMore) {
