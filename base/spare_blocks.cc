@@ -1,5 +1,6 @@
 #include "base/spare_blocks.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ constexpr size_t kMost = size_t{64} << 10;
 constexpr size_t kSizes = kMost / kStep + 1;
 // As much as two commits of a list let go of at once.
 constexpr size_t kMostHeld = size_t{4} << 20;
+// What a burst left and nobody took for so many blocks, a second or two of a busy kind, is freed.
+constexpr size_t kGivenBetweenLooks = 4096;
 
 // Sanitizers find out who touches what was freed, and it must be freed for that.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -31,11 +34,34 @@ constexpr bool kKeeps = true;
 constexpr bool kKeeps = true;
 #endif
 
+struct OneSize {
+  std::vector<std::string> blocks;
+  size_t least = 0;  // there were, since the last look
+};
+using AllSizes = std::array<OneSize, kSizes>;
+
 struct Spares {
   Mutex mutex;
-  std::array<std::vector<std::string>, kSizes> of_size LARDER_GUARDED_BY(mutex);
+  AllSizes of_size LARDER_GUARDED_BY(mutex);
   size_t held LARDER_GUARDED_BY(mutex) = 0;
+  size_t given LARDER_GUARDED_BY(mutex) = 0;  // since the last look
 };
+
+// To be freed when the lock is no longer held.
+std::vector<std::string> TakeUnused(Spares& spares) LARDER_REQUIRES(spares.mutex) {
+  std::vector<std::string> unused;
+  for (size_t size = 0; size < kSizes; ++size) {
+    OneSize& one = spares.of_size[size];
+    for (; one.least > 0; --one.least) {
+      unused.push_back(std::move(one.blocks.back()));
+      one.blocks.pop_back();
+      spares.held -= size * kStep;
+    }
+    one.least = one.blocks.size();
+  }
+  spares.given = 0;
+  return unused;
+}
 
 // Never destroyed: threads may let go of objects while the process ends.
 Spares& TheSpares() {
@@ -55,10 +81,11 @@ std::string TakeBlock(size_t room) {
   {
     Spares& spares = TheSpares();
     MutexLock lock(spares.mutex);
-    std::vector<std::string>& fitting = spares.of_size[size];
-    if (!fitting.empty()) {
-      bytes = std::move(fitting.back());
-      fitting.pop_back();
+    OneSize& fitting = spares.of_size[size];
+    if (!fitting.blocks.empty()) {
+      bytes = std::move(fitting.blocks.back());
+      fitting.blocks.pop_back();
+      fitting.least = std::min(fitting.least, fitting.blocks.size());
       spares.held -= size * kStep;
       return bytes;
     }
@@ -71,15 +98,17 @@ void GiveBlock(std::string bytes) {
   const size_t block = bytes.capacity() + 1;
   if (!kKeeps || block % kStep != 0 || block < kLeast || block > kMost) return;
   bytes.clear();
+  std::vector<std::string> unused;
   Spares& spares = TheSpares();
   MutexLock lock(spares.mutex);
+  if (++spares.given >= kGivenBetweenLooks) unused = TakeUnused(spares);
   if (spares.held + block > kMostHeld) return;
   spares.held += block;
-  spares.of_size[block / kStep].push_back(std::move(bytes));
+  spares.of_size[block / kStep].blocks.push_back(std::move(bytes));
 }
 
 void DropSpareBlocks() {
-  std::array<std::vector<std::string>, kSizes> dropped;
+  AllSizes dropped;
   Spares& spares = TheSpares();
   MutexLock lock(spares.mutex);
   dropped.swap(spares.of_size);

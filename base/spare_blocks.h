@@ -3,7 +3,8 @@
 // An object's bytes are allocated by who reads it from the network and freed by who has told the
 // last handler of it. To the allocator that is the dearest case: both lock its heap, and wait for
 // each other. Here a block changes hands under a lock that is held for a few instructions. What is
-// kept is bounded; ReturnFreeMemory (base/process.h) gives it up.
+// kept is bounded, and freed where nobody takes it for a while; ReturnFreeMemory (base/process.h)
+// gives all of it up.
 //
 // Thread-safe.
 //

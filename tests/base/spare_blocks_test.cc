@@ -63,6 +63,25 @@ TEST_F(SpareBlocks, AreBoundedAndGivenUpWithFreeMemory) {
   EXPECT_EQ(SpareBlockBytes(), 0U);
 }
 
+TEST_F(SpareBlocks, ThatNobodyTookForAWhileAreFreed) {
+  std::vector<std::string> burst;
+  for (int i = 0; i < 200; ++i) burst.push_back(TakeBlock(9000));
+  for (std::string& block : burst) GiveBlock(std::move(block));
+  ASSERT_GT(SpareBlockBytes(), 200U * 9000);
+  const auto use = [](size_t blocks, int times) {
+    for (int i = 0; i < times; ++i) {
+      std::vector<std::string> used;
+      for (size_t taken = 0; taken < blocks; ++taken) used.push_back(TakeBlock(9000));
+      for (std::string& block : used) GiveBlock(std::move(block));
+    }
+  };
+  use(200, 100);
+  EXPECT_GT(SpareBlockBytes(), 190U * 9000) << "they are needed";
+  use(10, 1000);
+  EXPECT_LT(SpareBlockBytes(), 20U * 9000);
+  EXPECT_GT(SpareBlockBytes(), 9U * 9000);
+}
+
 TEST_F(SpareBlocks, OfStringsThatCameFromElsewhereAreNotKept) {
   std::string own;
   own.reserve(9000);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "base/spare_blocks.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
 #include "storage/maintenance.h"
@@ -94,7 +95,7 @@ class Controller {
     status.delivered = prompt_->Stats().delivered;
     status.reconciled = reconciled_;
     status.relists = pods.reflector.relists + metadata_->Status().reflector.relists;
-    status.cached_bytes = hot_->GetStats().bytes;
+    status.cached_bytes = hot_->GetStats().bytes + SpareBlockBytes();
     if (const auto store = GetStats(*store_, {.count_objects = false})) {
       status.cached_bytes += store->memory.block_cache + store->memory.memtables;
     }
