@@ -22,12 +22,16 @@ std::string_view Reason(int code) {
 
 struct Inflater::State {
   inflate_state stream;
+  // Read by itself: isal_inflate forgets in the middle of a header which of its fields are to come,
+  // and goes on with what happens to be on the stack.
+  isal_gzip_header header;
+  bool header_read = false;
   bool member_ended = true;  // nothing of a member was read yet, or it was read to its end
 };
 
 Inflater::Inflater() : state_(std::make_unique<State>()) {
   isal_inflate_init(&state_->stream);
-  state_->stream.crc_flag = ISAL_GZIP;  // with header and checksum
+  state_->stream.crc_flag = ISAL_GZIP_NO_HDR_VER;  // with checksum
 }
 
 Inflater::~Inflater() = default;
@@ -47,9 +51,17 @@ Result<size_t> Inflater::Produce(std::string& out, size_t max_bytes) {
     if (state_->member_ended) {
       if (stream.avail_in == 0) break;
       isal_inflate_reset(&stream);
-      state_->member_ended = false;
+      isal_gzip_header_init(&state_->header);
+      state_->header_read = state_->member_ended = false;
     }
-    if (const int code = isal_inflate(&stream); code < 0) {
+    int code = ISAL_DECOMP_OK;
+    if (!state_->header_read) {
+      code = isal_read_gzip_header(&stream, &state_->header);
+      if (code == ISAL_END_INPUT) break;
+      state_->header_read = code == ISAL_DECOMP_OK;
+    }
+    if (code == ISAL_DECOMP_OK) code = isal_inflate(&stream);
+    if (code < 0) {
       return MakeError(ErrorCode::kProtocol, "the answer's gzip is broken: {}", Reason(code));
     }
     state_->member_ended = stream.block_state == ISAL_BLOCK_FINISH;
