@@ -218,7 +218,8 @@ void PrintDetail(const ResourceDiff& diff, bool colour, Output& out) {
       out.Write(Paint("- " + name, Colour::kRed, colour));
     } else {
       out.Write(Paint("~ " + name, Colour::kYellow, colour));
-      for (const FieldChange& field : CompareObjects(*difference.before, *difference.now)) {
+      for (const FieldChange& field :
+           CompareObjects(diff.resource, *difference.before, *difference.now)) {
         out.PrintForPeople("    {}: {} -> {}\n", field.path,
                            field.before.empty() ? "(none)" : Shortened(field.before),
                            field.now.empty() ? "(none)" : Shortened(field.now));
@@ -243,7 +244,8 @@ Json ToJson(const ResourceDiff& diff, bool counts) {
                                                 : "changed"}};
     if (difference.before && difference.now) {
       entry["fields"] = Json::array();
-      for (const FieldChange& field : CompareObjects(*difference.before, *difference.now)) {
+      for (const FieldChange& field :
+           CompareObjects(diff.resource, *difference.before, *difference.now)) {
         entry["fields"].push_back(
             {{"path", field.path}, {"before", field.before}, {"now", field.now}});
       }

@@ -111,7 +111,8 @@ Result<void> AddPending(const Store& store, const StoredResource& resource, cons
                                 store.Decode(info.id, key,
                                              {reinterpret_cast<const char*>(delta->known()->data()),
                                               delta->known()->size()}));
-        for (const FieldChange& field : CompareObjects(*known, *now)) {
+        for (const FieldChange& field :
+             CompareObjects(resource.resource.ToString(), *known, *now)) {
           fields += (fields.empty() ? "" : ", ") + field.path;
         }
       }

@@ -78,9 +78,10 @@ void HideSecret(Json& before, Json& now) {
 
 }  // namespace
 
-std::vector<FieldChange> CompareObjects(const Object& before, const Object& now) {
+std::vector<FieldChange> CompareObjects(std::string_view resource, const Object& before,
+                                        const Object& now) {
   Json a = before.ToMutable(), b = now.ToMutable();
-  if (now.kind() == "Secret") HideSecret(a, b);
+  if (resource == "secrets") HideSecret(a, b);
   std::vector<FieldChange> out;
   Compare(a, b, "", out);
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/object.h"
@@ -17,7 +18,9 @@ struct FieldChange {
   std::string now;
 };
 // In document order. managedFields are left out: they say who, not what. Of a Secret's values only
-// that they differ is told.
-std::vector<FieldChange> CompareObjects(const Object& before, const Object& now);
+// that they differ is told: `resource` ("deployments.apps") says whether they are Secrets, because
+// one of which only metadata is stored has another kind.
+std::vector<FieldChange> CompareObjects(std::string_view resource, const Object& before,
+                                        const Object& now);
 
 }  // namespace larder::tools

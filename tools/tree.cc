@@ -1,6 +1,7 @@
 // `larder tree`: an object and everything that it owns, by owner references.
 #include <map>
 #include <memory>
+#include <set>
 
 #include "tools/age.h"
 #include "tools/catalog.h"
@@ -53,12 +54,13 @@ class Tree {
 
   void Print(const Node& root, bool with_namespace) {
     with_namespace_ = with_namespace;
+    shown_.clear();
     Add(root, "", "");
   }
   void Flush(Output& out) { table_.Flush(out); }
 
  private:
-  static constexpr size_t kDeepest = 32;  // owners in a circle are possible
+  static constexpr size_t kDeepest = 32;
 
   void Add(const Node& node, const std::string& line, const std::string& below) {
     const Object& object = *node.object;
@@ -71,11 +73,15 @@ class Tree {
     }
     const std::string kind(object.kind().empty() ? node.resource->resource.resource
                                                  : std::string(object.kind()));
-    const std::string name = line + kind + "/" + std::string(object.name());
+    const std::string uid(object.uid());
+    const bool above = shown_.count(uid) != 0;
+    const std::string name =
+        line + kind + "/" + std::string(object.name()) + (above ? " (above)" : "");
     table_.Add({with_namespace_ ? std::string(object.ns()) + "  " + name : name, ready, status,
                 AgeOf(object.creation_timestamp(), NowSeconds())});
-    if (below.size() > kDeepest * 4) return;
-    const auto [begin, end] = children_.equal_range(std::string(object.uid()));
+    if (above || uid.empty() || below.size() > kDeepest * 4) return;
+    shown_.insert(uid);
+    const auto [begin, end] = children_.equal_range(uid);
     for (auto it = begin; it != end; ++it) {
       const bool last = std::next(it) == end;
       Add(it->second, below + (last ? "└─" : "├─"), below + (last ? "  " : "│ "));
@@ -87,6 +93,8 @@ class Tree {
   std::multimap<std::string, Node> children_;
   TableWriter table_{{"NAME", "READY", "STATUS", "AGE"}};
   bool with_namespace_ = false;
+  // With what they own, by uid: objects may own each other, and one may have many owners.
+  std::set<std::string> shown_;
 };
 
 Result<int> Run(const TreeArguments& arguments) {

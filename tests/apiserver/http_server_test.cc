@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cerrno>
 #include <memory>
@@ -78,6 +79,22 @@ class Peer {
   const int socket_;
 };
 
+// A few kilobytes for megabytes.
+std::string GzipOfZeros(size_t size) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
+            Z_OK);
+  std::string zeros(size, '\0'), packed(deflateBound(&stream, size), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(zeros.data());
+  stream.avail_in = static_cast<uInt>(zeros.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
 class HttpServerTest : public testing::Test {
  protected:
   // "/open" is for everybody, and nothing else is: as a server answers that asks for a token.
@@ -85,6 +102,7 @@ class HttpServerTest : public testing::Test {
     server_ = std::make_unique<HttpServer>(
         options,
         [](const httplib::Request& request, httplib::Response& response, Connection& connection) {
+          if (request.path == "/echo") return response.set_content(request.body, "text/plain");
           if (request.path != "/open") connection.LiftLimits();
           if (request.path != "/slow") return response.set_content(kText, "text/plain");
           response.set_chunked_content_provider("text/plain", [](size_t, httplib::DataSink& sink) {
@@ -185,6 +203,20 @@ TEST_F(HttpServerTest, ABodyInChunksHasALimitToo) {
   size_t chunks = 0;
   while (chunks < 64 && peer.Send(chunk)) ++chunks;
   EXPECT_LT(chunks, 32U);
+}
+
+// Its limit is one of what is sent: unpacked it could be as large as its sender likes.
+TEST_F(HttpServerTest, ABodyIsNotUnpacked) {
+  Start({});
+  const std::string body = GzipOfZeros(size_t{64} << 20);
+  for (const char* encoding : {"gzip", "br"}) {
+    const auto answer =
+        Client()->Post("/echo", {{"Content-Encoding", encoding}}, body, "application/json");
+    ASSERT_TRUE(answer) << encoding << ": " << to_string(answer.error());
+    EXPECT_EQ(answer->status, 200) << encoding;
+    EXPECT_EQ(answer->body.size(), body.size()) << encoding;
+    EXPECT_TRUE(answer->body == body) << encoding;
+  }
 }
 
 TEST_F(HttpServerTest, WithoutATokenAnAnswerIsNotKeptForWhoDoesNotReadIt) {

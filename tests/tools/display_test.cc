@@ -16,19 +16,24 @@ class SecretDisplayTest : public ::testing::Test {
     std::filesystem::permissions(Key(), std::filesystem::perms(0600));
   }
   std::string Key() const { return scratch_ / "key"; }
-  // kubectl apply leaves a copy of what was applied in an annotation.
-  std::string Fill(const std::string& name, const std::string& version,
-                   const std::string& value) const {
+  // kubectl apply leaves a copy of what was applied in an annotation. `partial`: as a collection
+  // has it that keeps metadata only.
+  std::string Fill(const std::string& name, const std::string& version, const std::string& value,
+                   bool partial = false) const {
     const auto store = Store::Open({.path = scratch_ / name, .encryption_key_file = Key()});
     EXPECT_TRUE(store) << store.error().ToString();
+    const std::string kind =
+        partial ? R"({"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata",)"
+                : R"({"apiVersion":"v1","kind":"Secret",)";
+    const std::string rest =
+        R"(,"data":{"password":")" + value + R"(","user":"c2FtZQ=="},"type":"Opaque"})";
     PutObject(**store, "secrets",
-              R"({"apiVersion":"v1","kind":"Secret","metadata":{"name":"login","namespace":"shop",)"
-              R"("uid":"s","resourceVersion":")" +
+              kind +
+                  R"("metadata":{"name":"login","namespace":"shop","uid":"s","resourceVersion":")" +
                   version +
                   R"(","annotations":{"note":"plain","kubectl.kubernetes.io/)"
                   R"(last-applied-configuration":"{\"data\":{\"password\":\")" +
-                  value + R"(\"}}\n"}},"data":{"password":")" + value +
-                  R"(","user":"c2FtZQ=="},"type":"Opaque"})");
+                  value + R"(\"}}\n"}})" + (partial ? "}" : rest));
     return scratch_ / name;
   }
 
@@ -59,6 +64,30 @@ TEST_F(SecretDisplayTest, DiffSaysThatValuesDifferAndNotWhatTheyAre) {
     EXPECT_EQ(diff.out.find("data.user"), std::string::npos) << diff.out;
     for (const char* value : {"aHVudGVyMg", "YWZ0ZXI"}) {
       EXPECT_EQ(diff.out.find(value), std::string::npos) << diff.out;
+    }
+  }
+}
+
+// Of metadata only, an object's own kind is PartialObjectMetadata.
+TEST_F(SecretDisplayTest, ADiffOfMetadataShowsNoCopyOfTheValues) {
+  constexpr bool kFull = false, kPartial = true;
+  int pair = 0;
+  for (const auto& [first, second] :
+       {std::pair(kPartial, kPartial), std::pair(kFull, kPartial), std::pair(kPartial, kFull)}) {
+    const std::string number = std::to_string(pair++);
+    const std::string before = Fill("before" + number, "5", "aHVudGVyMg==", first),
+                      now = Fill("now" + number, "6", "YWZ0ZXI=", second);
+    for (const char* how : {"--encryption-key-file", "--json"}) {
+      SCOPED_TRACE(number + " " + how);
+      std::vector<std::string> words = {"diff", before, now, "--encryption-key-file", Key()};
+      if (std::string(how) == "--json") words.emplace_back(how);
+      const Outcome diff = RunLarder(words);
+      EXPECT_EQ(diff.exit_code, 1) << diff.err;
+      EXPECT_NE(diff.out.find("last-applied-configuration"), std::string::npos) << diff.out;
+      EXPECT_NE(diff.out.find("*** (after)"), std::string::npos) << diff.out;
+      for (const char* value : {"aHVudGVyMg", "YWZ0ZXI", "c2FtZQ"}) {
+        EXPECT_EQ(diff.out.find(value), std::string::npos) << diff.out;
+      }
     }
   }
 }

@@ -186,7 +186,7 @@ TEST(ObjectDiffTest, NamesEveryField) {
       R"({"metadata":{"name":"x","labels":{"a.b/c":"1"},"managedFields":[1]},"list":[1,2],"old":1})");
   const auto b = Object::Parse(
       R"({"metadata":{"name":"x","labels":{"a.b/c":"2"},"managedFields":[2]},"list":[1,3,4]})");
-  const auto changes = CompareObjects(**a, **b);
+  const auto changes = CompareObjects("pods", **a, **b);
   std::string text;
   for (const FieldChange& change : changes) {
     text += change.path + ":" + change.before + ">" + change.now + " ";

@@ -374,5 +374,28 @@ TEST_F(GetTest, DescribeTreeAndHistory) {
   EXPECT_EQ(Run({"history", "pod/none", "-n", "shop"}).exit_code, 1);
 }
 
+TEST_F(GetTest, ATreeOfObjectsThatOwnEachOtherEnds) {
+  {
+    const auto store = Store::Open({.path = Path()});
+    for (const char* name : {"a", "b"}) {
+      PutObject(**store, "configmaps",
+                R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":")" +
+                    std::string(name) + R"(","namespace":"shop","uid":")" + name +
+                    R"(","resourceVersion":"9","ownerReferences":[)"
+                    R"({"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"a"},)"
+                    R"({"apiVersion":"v1","kind":"ConfigMap","name":"b","uid":"b"}]}})");
+    }
+  }
+  // Without an end its memory would have none, either.
+  const Outcome tree = RunLarder({"-c", "ulimit -v 4000000; exec timeout 20 \"$@\"", "sh",
+                                  LARDER_COMMAND, "tree", "cm/a", "-n", "shop", "--store", Path()},
+                                 {.program = "sh"});
+  ASSERT_EQ(tree.exit_code, 0) << tree.err;
+  EXPECT_LE(std::count(tree.out.begin(), tree.out.end(), '\n'), 6) << tree.out;
+  EXPECT_NE(tree.out.find("\n├─ConfigMap/a (above)"), std::string::npos) << tree.out;
+  EXPECT_NE(tree.out.find("\n└─ConfigMap/b "), std::string::npos) << tree.out;
+  EXPECT_NE(tree.out.find("\n  └─ConfigMap/b (above)"), std::string::npos) << tree.out;
+}
+
 }  // namespace
 }  // namespace larder
