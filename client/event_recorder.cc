@@ -67,7 +67,8 @@ struct EventRecorder::Series {
   Clock::Wall last;
   int64_t count = 0;       // of the whole series
   int64_t added = 0;       // of them not yet written
-  std::string event_name;  // once written
+  std::string event_name;  // once a create of it was sent
+  bool written = false;    // the server has it
 };
 
 EventRecorder::EventRecorder(HttpTransport& transport, Options options)
@@ -186,6 +187,7 @@ void EventRecorder::WriteWithRetry(const SeriesPtr& series, const std::stop_toke
     series->count += before.count;
     series->first = before.first;
     series->event_name = before.event_name;
+    series->written = true;
   }
   auto pause = kFirstRetry;
   for (int attempt = 1;; ++attempt, pause *= 2) {
@@ -206,7 +208,7 @@ void EventRecorder::WriteWithRetry(const SeriesPtr& series, const std::stop_toke
 }
 
 Result<void> EventRecorder::Write(Series& series, const std::stop_token& stop) {
-  if (!series.event_name.empty()) {
+  if (series.written) {
     Result<ObjectPtr> patched = client_.Patch(resource_, {series.ns, series.event_name},
                                               PatchType::kJsonMerge, CountPatch(series), {}, stop);
     if (patched) return {};
@@ -216,13 +218,19 @@ Result<void> EventRecorder::Write(Series& series, const std::stop_token& stop) {
     }
     series.first = series.last;
     series.count = series.added;
+    series.event_name.clear();
+    series.written = false;
   }
-  // Two events of one object in the same tick are two events.
-  last_stamp_ = std::max(last_stamp_ + 1, series.last.time_since_epoch().count());
-  series.event_name = fmt::format("{}.{:x}", EventNamePrefix(series.object_name), last_stamp_);
+  // One whose answer was lost may be there: with the same name again it is not written twice.
+  const bool again = !series.event_name.empty();
+  if (!again) {
+    // Two events of one object in the same tick are two events.
+    last_stamp_ = std::max(last_stamp_ + 1, series.last.time_since_epoch().count());
+    series.event_name = fmt::format("{}.{:x}", EventNamePrefix(series.object_name), last_stamp_);
+  }
   Result<ObjectPtr> created = client_.Create(resource_, NewEvent(series), {}, stop);
-  if (created) return {};
-  series.event_name.clear();
+  series.written = created || (again && created.error().code == ErrorCode::kAlreadyExists);
+  if (series.written) return {};
   return tl::unexpected(std::move(created).error());
 }
 

@@ -19,8 +19,8 @@ Indexer::~Indexer() = default;
 
 Result<std::unique_ptr<Indexer>> Indexer::Open(Store* store, HotTier* hot,
                                                const CollectionSpec& spec,
-                                               std::vector<IndexDefinition> indexes) {
-  LARDER_ASSIGN_OR_RETURN(CollectionInfo collection, store->OpenCollection(spec));
+                                               std::vector<IndexDefinition> indexes, bool encrypt) {
+  LARDER_ASSIGN_OR_RETURN(CollectionInfo collection, store->OpenCollection(spec, encrypt));
   std::unique_ptr<Indexer> indexer(new Indexer(store, hot, std::move(collection)));
   LARDER_RETURN_IF_ERROR(indexer->AdoptStored(indexes));
   LARDER_RETURN_IF_ERROR(indexer->AddIndexers(std::move(indexes)));

@@ -49,10 +49,11 @@ class Indexer {
   // Indexes of an earlier run that are not among these are kept for whoever declares them later
   // (AddIndexers), and are then ready at once: over labels and fields they are kept in step
   // meanwhile, unseen; over a user's function until the first object changes. What nobody declares
-  // for StoreOptions::collection_ttl is dropped.
+  // for StoreOptions::collection_ttl is dropped. `encrypt`: as for Store::OpenCollection.
   static Result<std::unique_ptr<Indexer>> Open(Store* store, HotTier* hot,
                                                const CollectionSpec& spec,
-                                               std::vector<IndexDefinition> indexes);
+                                               std::vector<IndexDefinition> indexes,
+                                               bool encrypt = false);
   // For reading only, over a store that may be somebody else's (Store::OpenReadOnly): the indexes
   // are those stored. Nothing is kept in memory, because nothing says when it changes.
   static Result<std::unique_ptr<Indexer>> Attach(Store* store, const CollectionInfo& collection);

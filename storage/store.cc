@@ -107,7 +107,7 @@ Result<Store*> Store::KeeperOf(const Resource& resource) {
 
 Error Store::NoteDamage(Error error) const { return impl_->Noted(std::move(error)); }
 
-Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
+Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec, bool encrypt) {
   MutexLock lock(impl_->collections_write_mutex);
   const std::string resource = spec.resource.ToString();
   const std::string fingerprint = spec.Fingerprint();
@@ -118,7 +118,7 @@ Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec) {
   info.last_opened_ms = ToMilliseconds(options().clock->WallNow());
   if (stored_id) std::from_chars(stored_id->data(), stored_id->data() + stored_id->size(), info.id);
   const auto known = impl_->FindCollection(info.id);
-  info.encrypted = impl_->Encrypted(resource) || (known && known->encrypted);
+  info.encrypted = encrypt || impl_->Encrypted(resource) || (known && known->encrypted);
   if (info.encrypted && !impl_->cipher() && !options().in_memory) {
     return MakeError(
         ErrorCode::kForbidden,

@@ -172,8 +172,9 @@ class Store {
   // and there is no key, in a store in memory that ends with this one.
   Result<Store*> KeeperOf(const Resource& resource);
 
-  // Collections. OpenCollection finds the one with this fingerprint or makes it.
-  Result<CollectionInfo> OpenCollection(const CollectionSpec& spec);
+  // Collections. OpenCollection finds the one with this fingerprint or makes it. `encrypt`: what is
+  // written from now on is encrypted, though StoreOptions::encrypted_resources does not name it.
+  Result<CollectionInfo> OpenCollection(const CollectionSpec& spec, bool encrypt = false);
   Result<std::vector<CollectionInfo>> Collections() const;
   Result<Cursor> GetCursor(CollectionId collection) const;
   Result<void> DropCollection(CollectionId collection);

@@ -240,6 +240,7 @@ Json CollectionToJson(const CollectionInfo& info) {
           {"projection", spec.projection},
           {"transform", spec.transform},
           {"shard", spec.shard},
+          {"encrypted", info.encrypted},
           {"resourceVersion", info.cursor.resource_version},
           {"complete", info.cursor.Complete()}};
 }
@@ -263,6 +264,7 @@ Result<CollectionInfo> CollectionFromJson(const Json& json) {
   info.spec.projection = text("projection");
   info.spec.transform = text("transform");
   info.spec.shard = text("shard");
+  info.encrypted = flag("encrypted");
   info.cursor.resource_version = text("resourceVersion");
   info.cursor.state = flag("complete") ? SyncState::kSynced : SyncState::kEmpty;
   if (info.spec.resource.resource.empty() || info.spec.resource.version.empty()) {

@@ -65,7 +65,8 @@ class Import {
   Result<void> Begin(const Json& json) {
     if (indexer_) return Bad("a collection begins before the one before it ended");
     LARDER_ASSIGN_OR_RETURN(info_, CollectionFromJson(json));
-    LARDER_ASSIGN_OR_RETURN(indexer_, Indexer::Open(store_, nullptr, info_.spec, {}));
+    LARDER_ASSIGN_OR_RETURN(indexer_,
+                            Indexer::Open(store_, nullptr, info_.spec, {}, info_.encrypted));
     objects_ = bytes_ = 0;
     seen_.clear();
     ++collections_;

@@ -1,5 +1,7 @@
 #include "tools/yaml.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -65,9 +67,34 @@ bool LooksLikeDate(std::string_view text) {
   return text.size() == 10 || text[10] == 'T' || text[10] == 't' || text[10] == ' ';
 }
 
+struct Escape {
+  size_t at = std::string_view::npos;
+  size_t size = 0;
+  unsigned code = 0;
+};
+
+// The first character from `from` on that JSON takes as it is and YAML does not: DEL, the second
+// block of controls, the line's and the paragraph's end, the byte order mark.
+Escape NextEscape(std::string_view text, size_t from) {
+  const auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+  };
+  for (size_t at = from; at < text.size(); ++at) {
+    const unsigned first = byte(at), second = byte(at + 1), third = byte(at + 2);
+    if (first == 0x7f) return {at, 1, first};
+    if (first == 0xc2 && second >= 0x80 && second <= 0x9f) return {at, 2, second};
+    if (first == 0xe2 && second == 0x80 && (third == 0xa8 || third == 0xa9)) {
+      return {at, 3, 0x2000U + (third & 0x3fU)};
+    }
+    if (first == 0xef && second == 0xbb && third == 0xbf) return {at, 3, 0xfeff};
+  }
+  return {};
+}
+
 bool HasControl(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
-                     [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; });
+                     [](unsigned char c) { return c < 0x20 && c != '\n'; }) ||
+         NextEscape(text, 0).size != 0;
 }
 
 // A plain scalar would be read as syntax.
@@ -82,8 +109,12 @@ bool NeedsSingleQuotes(std::string_view text) {
 }
 
 std::string DoubleQuoted(const std::string& text) {
-  // JSON's escapes are YAML's.
-  return SortedJson(text).dump(-1, ' ', false, SortedJson::error_handler_t::replace);
+  // JSON's escapes are YAML's, but for pairs that stand for one character: not all are escaped.
+  std::string out = SortedJson(text).dump(-1, ' ', false, SortedJson::error_handler_t::replace);
+  for (Escape found = NextEscape(out, 0); found.size != 0; found = NextEscape(out, found.at)) {
+    out.replace(found.at, found.size, fmt::format("\\u{:04x}", found.code));
+  }
+  return out;
 }
 
 std::string SingleQuoted(std::string_view text) {

@@ -167,6 +167,47 @@ TEST(EventRecorder, ARefusedEventIsDroppedAndARetryableOneIsNot) {
   EXPECT_EQ(attempts, 3);
 }
 
+// A create whose answer was lost may have been done.
+TEST(EventRecorder, ARetryHasTheSameNameAndOneThatIsThereIsDone) {
+  FakeClock clock;
+  std::set<std::string> there;
+  FakeTransport transport([&](const Request& request) -> Result<Response> {
+    if (request.method == "PATCH") return Echo(request);
+    const std::string name = Json::parse(request.body)["metadata"]["name"];
+    if (!there.insert(name).second) return MakeError(ErrorCode::kAlreadyExists, "there is one");
+    return MakeError(ErrorCode::kUnavailable, "the answer was lost");
+  });
+  EventRecorder::Options options = Named();
+  options.clock = &clock;
+  EventRecorder recorder(transport, options);
+  for (const uint64_t events : {1u, 2u}) {
+    recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+    while (recorder.written() + recorder.dropped() < events) {
+      clock.Advance(1s);
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(recorder.written(), events);
+  }
+  EXPECT_EQ(there.size(), 1u);
+  const auto requests = transport.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(requests[2].method, "PATCH");
+  EXPECT_EQ(requests[2].path, "/api/v1/namespaces/x/events/" + *there.begin());
+  EXPECT_EQ(Json::parse(requests[2].body)["count"], 2);
+}
+
+// A name that is somebody else's is not ours to count on.
+TEST(EventRecorder, ANewEventWhoseNameIsTakenIsNotWritten) {
+  FakeTransport transport([](const Request&) -> Result<Response> {
+    return MakeError(ErrorCode::kAlreadyExists, "there is one");
+  });
+  EventRecorder recorder(transport, Named());
+  recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+  ASSERT_TRUE(recorder.Flush(Soon()));
+  EXPECT_EQ(recorder.written(), 0u);
+  EXPECT_EQ(recorder.dropped(), 1u);
+}
+
 TEST(EventRecorder, ANoisyObjectIsLimitedAndOthersAreNot) {
   FakeTransport transport(&Echo);
   FakeClock clock;

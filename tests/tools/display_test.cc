@@ -105,6 +105,51 @@ TEST_F(SecretDisplayTest, AnExportSaysThatSecretsAreInTheClear) {
   EXPECT_EQ(plain.err.find("decrypted"), std::string::npos) << plain.err;
 }
 
+// A store that is new does not know what else its program wants encrypted.
+TEST_F(SecretDisplayTest, WhatAnExportHadEncryptedAnImportEncrypts) {
+  const std::string file = scratch_ / "all.jsonl", value = "c3VyZSB0byBiZSBmb3VuZA";
+  {
+    const auto store = Store::Open({.path = scratch_ / "store",
+                                    .encryption_key_file = Key(),
+                                    .encrypted_resources = {"secrets", "configmaps"}});
+    ASSERT_TRUE(store) << store.error().ToString();
+    PutObject(**store, "configmaps",
+              R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"login",)"
+              R"("namespace":"shop","uid":"c","resourceVersion":"5"},"data":{"password":")" +
+                  value + R"("}})");
+    PutObject(**store, "nodes",
+              R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n",)"
+              R"("resourceVersion":"6"}})");
+  }
+  ASSERT_EQ(RunLarder({"export", "-f", file, "--store", scratch_ / "store", "--encryption-key-file",
+                       Key()})
+                .exit_code,
+            0);
+  const Outcome keyless = RunLarder({"import", "-f", file, "--store", scratch_ / "keyless"});
+  EXPECT_EQ(keyless.exit_code, 3) << keyless.err;
+  EXPECT_NE(keyless.err.find("configmaps reach the disk only encrypted"), std::string::npos)
+      << keyless.err;
+  const std::string copy = scratch_ / "copy";
+  const Outcome imported =
+      RunLarder({"import", "-f", file, "--store", copy, "--encryption-key-file", Key()});
+  ASSERT_EQ(imported.exit_code, 0) << imported.err;
+  const std::vector<std::string> get = {"get", "cm",   "login",   "-n", "shop",
+                                        "-o",  "json", "--store", copy};
+  const Outcome unread = RunLarder(get);
+  EXPECT_EQ(unread.exit_code, 3) << unread.err;
+  EXPECT_EQ(unread.out.find(value), std::string::npos) << unread.out;
+  std::vector<std::string> with_key = get;
+  with_key.insert(with_key.end(), {"--encryption-key-file", Key()});
+  EXPECT_NE(RunLarder(with_key).out.find(value), std::string::npos);
+  const auto store = Store::OpenReadOnly({.path = copy, .encryption_key_file = Key()});
+  ASSERT_TRUE(store) << store.error().ToString();
+  const auto collections = (*store)->Collections();
+  ASSERT_TRUE(collections && collections->size() == 2);
+  for (const CollectionInfo& info : *collections) {
+    EXPECT_EQ(info.encrypted, info.spec.resource.resource == "configmaps") << info.spec.ToString();
+  }
+}
+
 // Who made the file or the link beforehand would have the Secrets in it.
 TEST_F(SecretDisplayTest, AnExportGoesThroughNoFileOfSomebodyElse) {
   const std::string store = Fill("store", "5", "aHVudGVyMg==");

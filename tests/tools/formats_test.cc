@@ -57,6 +57,20 @@ TEST(YamlTest, QuotesWhatWouldReadAsSomethingElse) {
   EXPECT_EQ(yaml(R"({"a":[[1,2],[3]]})"), "a:\n- - 1\n  - 2\n- - 3\n");
 }
 
+// YAML's characters are fewer than JSON's: a reader would refuse some, and take others for the end
+// of a line.
+TEST(YamlTest, EscapesWhatYamlDoesNotTakeAsItIs) {
+  const auto yaml = [](const char* json) { return ToYaml(nlohmann::json::parse(json)); };
+  for (const char* code : {"007f", "0080", "0085", "009b", "009f", "2028", "2029", "feff"}) {
+    const std::string escaped = std::string("\\u") + code;
+    EXPECT_EQ(yaml((R"({"a":"x)" + escaped + R"(y"})").c_str()), "a: \"x" + escaped + "y\"\n");
+    EXPECT_EQ(yaml((R"({"a":"x\n)" + escaped + R"("})").c_str()), "a: \"x\\n" + escaped + "\"\n");
+    EXPECT_EQ(yaml((R"({")" + escaped + R"(":1})").c_str()), "\"" + escaped + "\": 1\n");
+  }
+  EXPECT_EQ(yaml(R"({"a":"x\u00a0y\u00e9\u2027\u202a\ufefe\ud83d\ude00"})"),
+            "a: x\u00a0y\u00e9\u2027\u202a\xef\xbb\xbe\U0001f600\n");
+}
+
 std::string Render(const char* text, const char* json) {
   const auto parsed = JsonTemplate::Parse(text);
   return parsed ? parsed->Render(Json::parse(json)) : parsed.error().message;

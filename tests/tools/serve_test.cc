@@ -360,6 +360,30 @@ TEST_F(ServeTest, TheCommandThatItPrintsWorks) {
   }
 }
 
+TEST_F(ServeTest, ADefinitionThatIsMetadataOnlyHasASchemaToo) {
+  for (const char* rest :
+       {"}", R"(,"spec":null})", R"(,"spec":{"versions":["v1",{"name":1},{"name":"v1"}]}})",
+        R"(,"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":"x"}}]}})"}) {
+    {
+      const auto store = Store::Open({.path = Path()});
+      PutObject(**store, "customresourcedefinitions",
+                R"({"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{
+                    "name":"widgets.example.com","uid":"crd","resourceVersion":"30"})" +
+                    std::string(rest));
+    }
+    open_.reset();
+    httplib::Client client(OpenUrl());
+    const auto answer = client.Get("/openapi/v3/apis/example.com/v1");
+    ASSERT_TRUE(answer) << rest;
+    ASSERT_EQ(answer->status, 200) << rest << answer->body;
+    const Json schemas = Json::parse(answer->body, nullptr, false)
+                             .value("components", Json::object())
+                             .value("schemas", Json::object());
+    ASSERT_EQ(schemas.size(), 1U) << answer->body;
+    EXPECT_EQ(schemas.front().value("type", ""), "object") << answer->body;
+  }
+}
+
 TEST_F(ServeTest, AnAddressOfIpv6IsSpelledWithBrackets) {
   for (const char* listen : {"[::1]:0", "::1:0"}) {
     const Background server({"serve", "--store", Path(), "--listen", listen, "--no-token"});

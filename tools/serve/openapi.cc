@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/json_view.h"
+
 namespace larder::tools {
 namespace {
 
@@ -12,15 +14,17 @@ std::string PathOf(const Resource& resource) {
                                 : "apis/" + resource.group + "/" + resource.version;
 }
 
-// A CRD has its schema; of built-in kinds a store knows only that they are objects.
+// A CRD has its schema, unless only its metadata is stored; of built-in kinds a store knows only
+// that they are objects.
 Json SchemaOf(const ServedResource& served) {
   const Resource& resource = served.info->resource;
   Json schema = {{"type", "object"}};
   if (served.stored.crd) {
-    const Json crd = served.stored.crd->ToMutable();
-    for (const Json& version : crd["spec"].value("versions", Json::array())) {
-      if (version.value("name", "") != resource.version) continue;
-      schema = version.value("schema", Json::object()).value("openAPIV3Schema", schema);
+    const JsonDocument crd(*served.stored.crd);
+    for (const JsonView& version : crd.root()["spec"]["versions"].Items()) {
+      if (version["name"].Text() != resource.version) continue;
+      Json described = Json::parse(version["schema"]["openAPIV3Schema"].Json(), nullptr, false);
+      if (described.is_object()) schema = std::move(described);
     }
   }
   if (!schema.contains("description")) {
