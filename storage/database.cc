@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -114,6 +115,9 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
   return cf;
 }
 
+// So often a store is opened anew that its owner flushed meanwhile.
+constexpr int kOpenings = 20;
+
 bool IsLockError(const std::string& text) {
   return text.find("While lock file") != std::string::npos ||
          text.find("lock hold by current process") != std::string::npos;
@@ -178,6 +182,21 @@ Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
   return NewerFormat(options.path, format);
 }
 
+// The numbers of the logs in a store's directory, in order.
+std::vector<uint64_t> LogsIn(const std::string& path) {
+  std::vector<uint64_t> out;
+  std::error_code ignored;
+  for (const auto& entry : EntriesOf(path, ignored)) {
+    if (entry.path().extension() != ".log") continue;
+    const std::string name = entry.path().stem().string();
+    uint64_t number = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size()) out.push_back(number);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 using FamilyList = std::vector<rocksdb::ColumnFamilyDescriptor>;
 using HandleList = std::vector<rocksdb::ColumnFamilyHandle*>;
 
@@ -234,14 +253,51 @@ Error FromRocks(const rocksdb::Status& status, std::string_view what) {
   return Error{code, fmt::format("{}: {}", what, status.ToString()), {}, {}};
 }
 
+// Who only reads may have an owner beside him. RocksDB reads the manifest, then opens every table,
+// then lists the logs: of what the owner flushes meanwhile it finds neither the tables nor the log,
+// and goes on with the next log, without a word.
 Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mode mode,
                                                  rocksdb::Env* env,
                                                  rocksdb::CompactionFilterFactory* filter,
                                                  std::shared_ptr<rocksdb::EventListener> listener,
                                                  OwnerLock& lock,
                                                  std::optional<uint64_t> committed_through) {
+  for (int tries = 0; tries < kOpenings; ++tries) {
+    const bool alone = mode == Mode::kOwner || options.in_memory;
+    const std::vector<uint64_t> before = alone ? std::vector<uint64_t>() : LogsIn(options.path);
+    auto opened = OpenOnce(options, mode, env, filter, listener, lock, committed_through);
+    if (!opened || alone) return opened;
+    const std::vector<uint64_t> after = LogsIn(options.path);
+    if (std::includes(after.begin(), after.end(), before.begin(), before.end())) {
+      (*opened)->newest_log_ = before.empty() ? 0 : before.back();
+      return opened;
+    }
+  }
+  return MakeError(ErrorCode::kIo,
+                   "store {}: its owner writes faster than it can be opened beside it; try again",
+                   options.path);
+}
+
+// What a secondary has read of a log stays in its memory, and is asked first, until a later log has
+// something of the same family: once the owner has flushed, that is older than what the tables
+// have. RocksDB has no way to drop it.
+Result<bool> Database::CatchUp() {
+  const rocksdb::Status status = db_->TryCatchUpWithPrimary();
+  if (!status.ok()) {
+    return tl::unexpected(FromRocks(status, fmt::format("following the store {}", path_)));
+  }
+  // Behind the reading: a flush that was seen has begun its log before.
+  const std::vector<uint64_t> logs = LogsIn(path_);
+  return logs.empty() || logs.back() <= newest_log_;
+}
+
+Result<std::shared_ptr<Database>> Database::OpenOnce(
+    const StoreOptions& options, Mode mode, rocksdb::Env* env,
+    rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
+    OwnerLock& lock, std::optional<uint64_t> committed_through) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
+  database->path_ = options.path;
   const bool owner = mode == Mode::kOwner;
   if (options.in_memory) {
     database->memory_env_.reset(rocksdb::NewMemEnv(rocksdb::Env::Default()));

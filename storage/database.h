@@ -53,6 +53,9 @@ class Database {
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
       rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
       OwnerLock& lock, std::optional<uint64_t> committed_through = std::nullopt);
+  // Of a secondary: reads what its owner has written since. False: it has to be opened anew,
+  // because the owner has begun another log.
+  Result<bool> CatchUp();
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -68,6 +71,10 @@ class Database {
  private:
   Database() = default;
 
+  static Result<std::shared_ptr<Database>> OpenOnce(
+      const StoreOptions& options, Mode mode, rocksdb::Env* env,
+      rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
+      OwnerLock& lock, std::optional<uint64_t> committed_through);
   Result<void> OpenReader(const StoreOptions& options, const rocksdb::DBOptions& db_options,
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
   Result<void> Adopt(const rocksdb::Status& status, const StoreOptions& options, rocksdb::DB* db,
@@ -80,6 +87,8 @@ class Database {
   std::unique_ptr<rocksdb::Env> log_order_env_;
   std::unique_ptr<ReplayLimit> replay_limit_;  // RocksDB keeps a pointer to it
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end
+  std::string path_;
+  uint64_t newest_log_ = 0;  // there was, before a secondary was opened
   std::array<rocksdb::ColumnFamilyHandle*, kFamilyNames.size()> handles_{};
   rocksdb::ColumnFamilyHandle* default_handle_ = nullptr;
   std::unique_ptr<rocksdb::DB> db_;

@@ -82,11 +82,7 @@ const StoreOptions& Store::options() const { return impl_->options; }
 
 Result<void> Store::CatchUp() {
   if (impl_->writable()) return {};
-  const rocksdb::Status status = (*impl_->database())->TryCatchUpWithPrimary();
-  if (!status.ok()) {
-    return tl::unexpected(FromRocks(status, fmt::format("following the store {}", options().path)));
-  }
-  return impl_->Reload();
+  return impl_->CatchUp();
 }
 
 Result<void> Store::Health() const { return impl_->Health(); }

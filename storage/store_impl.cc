@@ -158,6 +158,12 @@ Result<void> Store::Impl::OpenDatabase() {
   return {};
 }
 
+Result<void> Store::Impl::CatchUp() {
+  LARDER_ASSIGN_OR_RETURN(const bool followed, database()->CatchUp());
+  if (!followed) LARDER_RETURN_IF_ERROR(OpenDatabase());
+  return Reload();
+}
+
 Result<void> Store::Impl::CheckFormat() {
   LARDER_ASSIGN_OR_RETURN(const auto stored, GetMeta(kFormatKey));
   if (!stored) {

@@ -143,6 +143,8 @@ class Store::Impl final : public RowPolicy {
   WorkloadRecorder& recorder() const { return recorder_; }
   Result<TraceSummary> StopRecording();
 
+  // Of a reader: goes on to what the owner has committed by now.
+  Result<void> CatchUp();
   // Why there is no database to read from.
   Error Unavailable() const;
   // For what copies files.

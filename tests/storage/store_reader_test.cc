@@ -42,6 +42,50 @@ TEST(StoreReader, FollowsALiveOwnerWithoutDisturbingIt) {
   Must(owner->Sync());
 }
 
+// Flushed by a compaction, which also makes old versions hard to tell from new ones, or by a
+// snapshot.
+TEST(StoreReader, FollowsAnOwnerThatFlushes) {
+  for (const bool compacts : {true, false}) {
+    const testing::TempDir dir;
+    const auto owner = Must(Store::Open({.path = dir.path()}));
+    const CollectionInfo pods = Must(owner->OpenCollection(SpecOf("pods")));
+    auto flush = [&, snapshots = 0]() mutable {
+      if (compacts) {
+        (void)Must(Compact(*owner));
+      } else {
+        (void)Must(CreateSnapshot(*owner, std::to_string(++snapshots)));
+      }
+    };
+    const auto commit = [&](const std::string& version, const ObjectPtr& pod) {
+      Transaction transaction = owner->Begin();
+      if (pod) {
+        const EncodedObject encoded = Must(owner->Encode(pods.id, *pod));
+        transaction.PutObject(pods.id, encoded);
+      } else {
+        transaction.DeleteObject(pods.id, PodKey(1));
+      }
+      transaction.SetCursor(pods.id, {.resource_version = version});
+      Must(owner->Commit(std::move(transaction), Durability::kRelaxed));
+    };
+    commit("1", Pod(1, 1));
+    const auto reader = Must(Store::OpenReadOnly({.path = dir.path()}, Store::Reading::kFollowing));
+    commit("2", Pod(1, 2));
+    flush();
+    Must(reader->CatchUp());
+    EXPECT_EQ(Must(reader->GetCursor(pods.id)).resource_version, "2");
+    EXPECT_EQ(Must(reader->Get(pods.id, PodKey(1)))->resource_version(), "2");
+    commit("3", nullptr);
+    flush();
+    Must(reader->CatchUp());
+    EXPECT_EQ(Must(reader->GetCursor(pods.id)).resource_version, "3");
+    EXPECT_EQ(CodeOf(reader->Get(pods.id, PodKey(1))), ErrorCode::kNotFound);
+    size_t scanned = 0;
+    Must(reader->ScanHeads(pods.id, {},
+                           [&](const ObjectKey&, const ObjectHead&) { return ++scanned != 0; }));
+    EXPECT_EQ(scanned, 0U);
+  }
+}
+
 TEST(StoreReader, LearnsOfDictionariesAndCollectionsMadeSinceItOpened) {
   const testing::TempDir dir;
   const auto owner = Must(Store::Open({.path = dir.path()}));
