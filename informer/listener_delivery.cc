@@ -268,8 +268,7 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
     }
     view = rows_.BeginRead(*writer);
   }
-  LARDER_ASSIGN_OR_RETURN(auto rows,
-                          rows_.Read(*view, after, kRowsPerRead, options_.buffer_bytes));
+  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(*view, after, kRowsPerRead, options_.buffer_bytes));
   // Let go of before the commit: a store that is to be opened again waits for all who read from it.
   view.reset();
   const auto writer = indexer_->BeginWrite();

@@ -44,9 +44,9 @@ struct Found {
   bool handler_known = false;
   bool enqueuer_known = false;
   std::map<std::string, Row> objects;
-  std::set<std::string> rows;   // keys with a change that the handler has not acknowledged
+  std::set<std::string> rows;     // keys with a change that the handler has not acknowledged
   std::set<std::string> unheard;  // those of them that the store says it has never heard of
-  std::set<std::string> items;  // keys that wait in the queue, or to get there
+  std::set<std::string> items;    // keys that wait in the queue, or to get there
 
   const Row* Object(const std::string& key) const {
     const auto it = objects.find(key);
