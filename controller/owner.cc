@@ -11,6 +11,14 @@ Result<void> CheckOwner(const Json& object, const Object& owner) {
                      "{} {} has no uid: only an object that the server has can own another",
                      owner.kind(), owner.key().ToString());
   }
+  // Of a source that keeps metadata only. The server would take the reference, and its garbage
+  // collector would find no such kind.
+  if (owner.kind() == "PartialObjectMetadata") {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} was read as metadata only and does not know its kind, which an owner "
+                     "reference names: watch it in full, or read it from the server",
+                     owner.key().ToString());
+  }
   const std::string ns = object.contains("metadata")
                              ? object.at("metadata").value("namespace", std::string())
                              : std::string();

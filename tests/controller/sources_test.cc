@@ -14,6 +14,20 @@
 namespace larder {
 namespace {
 
+TEST(OwnerReference, OfAnObjectThatWasReadAsMetadataOnlyIsRefused) {
+  const ObjectPtr owner =
+      *Object::Parse(R"({"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",)"
+                     R"("metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}})");
+  Json owned = {{"metadata", {{"name", "b"}, {"namespace", "x"}}}};
+  const Json before = owned;
+  for (auto* const refer : {&SetControllerReference, &AddOwnerReference}) {
+    const Result<void> refused = refer(owned, *owner);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(owned, before);
+  }
+}
+
 TEST_F(ControllerTest, PredicatesDecideWhichChangesCount) {
   auto manager = Run([&](Manager& target) {
     return ControllerBuilder(target)
