@@ -2,9 +2,11 @@
 #include <rocksdb/experimental.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
+#include "base/process.h"
 #include "base/thread_name.h"
 #include "storage/directory.h"
 #include "storage/keys.h"
@@ -21,6 +23,8 @@ constexpr std::chrono::milliseconds kReaderGrace{300};
 
 constexpr std::chrono::minutes kFirstGarbageCollection{10};
 constexpr std::chrono::hours kGarbageCollectionInterval{1};
+// What bursts leave in the heap would make a process grow for hours.
+constexpr std::chrono::minutes kTrimInterval{1};
 
 }  // namespace
 
@@ -263,14 +267,20 @@ void Store::Impl::SyncLoop(const std::stop_token& stop) {
 void Store::Impl::JanitorLoop(const std::stop_token& stop,
                               const std::function<void()>& collect_garbage) {
   NameThread("larder-janitor");
-  Clock::Steady next = options.clock->Now() + kFirstGarbageCollection;
+  Clock::Steady trim = options.clock->Now() + kTrimInterval;
+  Clock::Steady collect = options.clock->Now() + kFirstGarbageCollection;
   while (!stop.stop_requested()) {
     {
       MutexLock lock(wait_mutex_);
-      options.clock->WaitUntil(wait_mutex_, wake_, next, stop);
+      options.clock->WaitUntil(wait_mutex_, wake_, std::min(trim, collect), stop);
     }
-    if (stop.stop_requested() || options.clock->Now() < next) continue;
-    next = options.clock->Now() + kGarbageCollectionInterval;
+    if (stop.stop_requested()) return;
+    if (options.clock->Now() >= trim) {
+      trim = options.clock->Now() + kTrimInterval;
+      ReturnFreeMemory();
+    }
+    if (options.clock->Now() < collect) continue;
+    collect = options.clock->Now() + kGarbageCollectionInterval;
     collect_garbage();
   }
 }

@@ -15,7 +15,8 @@
 #include <regex>
 #include <sstream>
 #include <string>
-#include <vector>
+
+#include "tests/base/resident_memory.h"
 
 namespace larder {
 namespace {
@@ -63,44 +64,18 @@ TEST(ProcessTest, LogLinesBeginWithTheTimeInUtcWhereverTheMachineIs) {
   EXPECT_TRUE(std::regex_match(end, std::regex("\\.[0-9]{3}Z info hello\n"))) << line;
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // they have allocators of their own
-
-long ResidentPages() {
-  std::ifstream statm("/proc/self/statm");
-  long all = 0, resident = 0;
-  statm >> all >> resident;
-  return resident;
-}
-
-// Frees 64 MiB below a block that stays, so that the heap cannot simply shrink; which part of it is
-// resident after ReturnFreeMemory, in percent.
-long PercentLeft() {
-  constexpr size_t kBlock = 1024;
-  std::vector<std::unique_ptr<char[]>> blocks(64 << 10);
-  for (auto& block : blocks) {
-    block = std::make_unique<char[]>(kBlock);
-    block[0] = 1;
-  }
-  const long full = ResidentPages();
-  const auto last = std::move(blocks.back());
-  blocks.clear();
-  ReturnFreeMemory();
-  return ResidentPages() * 100 / full;
-}
-
 TEST(ProcessTest, GivesFreedMemoryBackOnceItIsPrepared) {
-  EXPECT_EXIT(std::_Exit(PercentLeft() > 80 ? 0 : 1), ::testing::ExitedWithCode(0), "")
+  if (testing::kSanitizerSlack > 0) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+  const auto percent_left = [] { return testing::PercentLeftAfter(ReturnFreeMemory); };
+  EXPECT_EXIT(std::_Exit(percent_left() > 80 ? 0 : 1), ::testing::ExitedWithCode(0), "")
       << "the allocator of a process that was not prepared is left alone";
   EXPECT_EXIT(
       {
         PrepareProcess();
-        std::_Exit(PercentLeft() < 50 ? 0 : 1);
+        std::_Exit(percent_left() < 50 ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
 }
-
-#endif
 
 }  // namespace
 }  // namespace larder

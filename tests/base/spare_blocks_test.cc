@@ -13,7 +13,7 @@
 namespace larder {
 namespace {
 
-class SpareBlocks : public testing::Test {
+class SpareBlocks : public ::testing::Test {
  protected:
   void SetUp() override {
     DropSpareBlocks();

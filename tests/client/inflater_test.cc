@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "tests/client/hostile_util.h"
+#include "tests/client/gzip.h"
 
 namespace larder {
 namespace {

@@ -8,7 +8,8 @@
 #include <thread>
 
 #include "client/transport.h"
-#include "tests/client/hostile_util.h"
+#include "tests/base/resident_memory.h"
+#include "tests/client/gzip.h"
 #include "tests/client/test_server.h"
 #include "tests/client/test_util.h"
 

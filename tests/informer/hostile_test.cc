@@ -5,7 +5,8 @@
 
 #include <fstream>
 
-#include "tests/client/hostile_util.h"
+#include "tests/base/resident_memory.h"
+#include "tests/client/gzip.h"
 #include "tests/informer/fixture.h"
 
 namespace larder {

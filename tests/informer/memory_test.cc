@@ -11,7 +11,7 @@
 
 #include "base/process.h"
 #include "informer/collection_sync.h"
-#include "tests/client/hostile_util.h"
+#include "tests/base/resident_memory.h"
 #include "tests/informer/nobody_listens.h"
 #include "tests/storage/support.h"
 

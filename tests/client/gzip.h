@@ -1,10 +1,9 @@
-// What tests of hostile servers need: gzip made by zlib, and a look at this process's memory.
+// A gzip body, made by zlib.
 #pragma once
 
 #include <zlib.h>
 
 #include <cstddef>
-#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -28,21 +27,6 @@ inline std::string Gzip(std::string_view text, const char* name = nullptr) {
   out.resize(stream.total_out);
   deflateEnd(&stream);
   return out;
-}
-
-// Sanitizers keep memory of their own beside ours.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr size_t kSanitizerSlack = size_t{512} << 20;
-#else
-constexpr size_t kSanitizerSlack = 0;
-#endif
-
-inline size_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  size_t total = 0;
-  size_t resident = 0;
-  statm >> total >> resident;
-  return resident * 4096;
 }
 
 }  // namespace larder::testing
