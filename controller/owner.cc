@@ -11,7 +11,7 @@ Result<void> CheckOwner(const Json& object, const Object& owner) {
                      "{} {} has no uid: only an object that the server has can own another",
                      owner.kind(), owner.key().ToString());
   }
-  // Of a source that keeps metadata only. The server would take the reference, and its garbage
+  // As a server answers who asks it for metadata. It would take the reference, and its garbage
   // collector would find no such kind.
   if (owner.kind() == "PartialObjectMetadata") {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -1,5 +1,8 @@
 #include "reflector/list_requester.h"
 
+#include <nlohmann/json.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <simdjson.h>
 #include <spdlog/spdlog.h>
 
@@ -57,6 +60,25 @@ std::string NameForLog(std::string_view json) {
     for (const char c : part.substr(0, 253)) shown += c >= 0x20 && c < 0x7f ? c : '?';
   }
   return " (" + shown + ")";
+}
+
+constexpr std::string_view kMetadataKind = "PartialObjectMetadata";
+
+// What the server cut down to its metadata, as an object of its own kind: that is what an Event
+// about it or a reference to its owner has to name.
+Result<ObjectPtr> OfItsKind(const Object& partial, const TypeMeta& type) {
+  const std::string_view json = partial.json();
+  simdjson::ondemand::parser parser;
+  simdjson::ondemand::document document;
+  simdjson::ondemand::object found;
+  std::string_view metadata;
+  if (parser.iterate(json.data(), json.size(), json.size() + Object::kJsonPadding).get(document) ||
+      document["metadata"].get_object().get(found) || found.raw_json().get(metadata)) {
+    return MakeError(ErrorCode::kProtocol, "object {} has no metadata", partial.key().ToString());
+  }
+  return Object::Parse(fmt::format(R"({{"kind":{},"apiVersion":{},"metadata":{}}})",
+                                   Json(type.kind).dump(), Json(type.api_version).dump(),
+                                   metadata));
 }
 
 }  // namespace
@@ -426,6 +448,10 @@ Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const T
   if (!IsVersion((*object)->resource_version())) {
     return MakeError(ErrorCode::kProtocol, "object {} has no usable resourceVersion: '{}'",
                      (*object)->key().ToString(), (*object)->resource_version());
+  }
+  if (options_.metadata_only && (*object)->kind() == kMetadataKind &&
+      !options_.resource.kind.empty()) {
+    object = OfItsKind(**object, DefaultType());
   }
   recorder_.Object(clock_->Now() - before);
   return object;

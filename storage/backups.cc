@@ -16,6 +16,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What a first backup leaves that was cut off before it was one: our lock, and directories that
+// RocksDB makes before its own "meta".
+bool IsOfAFirstBackup(const fs::directory_entry& entry) {
+  const fs::path name = entry.path().filename();
+  if (name == BackupLock::kFile) return true;
+  std::error_code error;
+  return (name == "shared_checksum" || name == "private") && fs::is_empty(entry.path(), error) &&
+         !error;
+}
+
 // Makes the directory where `create` says so and nothing else is there.
 Result<void> FindBackups(const std::string& path, bool create) {
   std::error_code error;
@@ -24,9 +34,8 @@ Result<void> FindBackups(const std::string& path, bool create) {
   if (!there) {  // RocksDB would make it, wherever that is
     if (!create) return MakeError(ErrorCode::kNotFound, "no backups at {}", path);
     const auto entries = EntriesOf(path, error);
-    const bool empty = !error && std::all_of(entries.begin(), entries.end(), [](const auto& entry) {
-      return entry.path().filename() == BackupLock::kFile;  // of a first one that was cut off
-    });
+    const bool empty =
+        !error && std::all_of(entries.begin(), entries.end(), IsOfAFirstBackup);
     if (!fs::exists(path, error)) {
       LARDER_RETURN_IF_ERROR(MakePrivateDirectory(path));
     } else if (!empty) {

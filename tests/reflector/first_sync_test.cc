@@ -208,35 +208,50 @@ TEST_F(FirstSyncTest, AsksForMetadataOnly) {
   EXPECT_EQ(target.Count("Item"), 1U);
 }
 
+// Keeps the objects themselves.
+class Keeper final : public Target {
+ public:
+  std::vector<ObjectPtr> objects;
+
+  Result<Position> Start() override { return Position{}; }
+  Result<void> BeginList(std::string_view) override { return {}; }
+  Result<void> ListItem(ObjectPtr object) override {
+    objects.push_back(std::move(object));
+    return {};
+  }
+  Result<bool> ListItemUnchanged(const ObjectKey&, std::string_view, std::string_view) override {
+    return false;
+  }
+  Result<void> EndList(std::string_view) override { return {}; }
+  Result<void> Event(EventType, ObjectPtr object) override { return ListItem(std::move(object)); }
+  Result<void> Bookmark(std::string_view) override { return {}; }
+};
+
 TEST_F(FirstSyncTest, GivesItemsTheTypeOfTheirList) {
   options.resource.kind.clear();
-  ObjectPtr seen;
-  class Keeper final : public Target {
-   public:
-    explicit Keeper(ObjectPtr* kept) : kept_(kept) {}
-    Result<Position> Start() override { return Position{}; }
-    Result<void> BeginList(std::string_view) override { return {}; }
-    Result<void> ListItem(ObjectPtr object) override {
-      *kept_ = std::move(object);
-      return {};
-    }
-    Result<bool> ListItemUnchanged(const ObjectKey&, std::string_view, std::string_view) override {
-      return false;
-    }
-    Result<void> EndList(std::string_view) override { return {}; }
-    Result<void> Event(EventType, ObjectPtr) override { return {}; }
-    Result<void> Bookmark(std::string_view) override { return {}; }
-
-   private:
-    ObjectPtr* kept_;
-  };
-  Keeper keeper(&seen);
+  Keeper keeper;
   server.Push(Answer::Json(PodListJson("9", {kA})));
-  auto made = Reflector::Create(options, &server, &keeper);
-  (*made)->Run(stop.get_token());
-  ASSERT_TRUE(seen);
-  EXPECT_EQ(seen->kind(), "Pod");
-  EXPECT_EQ(seen->api_version(), "v1");
+  (*Reflector::Create(options, &server, &keeper))->Run(stop.get_token());
+  ASSERT_EQ(keeper.objects.size(), 1U);
+  EXPECT_EQ(keeper.objects[0]->kind(), "Pod");
+  EXPECT_EQ(keeper.objects[0]->api_version(), "v1");
+}
+
+TEST_F(FirstSyncTest, GivesMetadataTheKindOfItsResource) {
+  options.metadata_only = true;
+  options.resource = {"apps", "v1", "deployments", "Deployment", true};
+  Keeper keeper;
+  server.Push(Answer::Json(MetadataListJson("9", {kA})));
+  server.Push(Answer::Watch({MetadataEventLine("MODIFIED", {.name = "a", .version = "10"})}));
+  (*Reflector::Create(options, &server, &keeper))->Run(stop.get_token());
+  ASSERT_EQ(keeper.objects.size(), 2U);
+  for (const ObjectPtr& object : keeper.objects) {
+    EXPECT_EQ(object->kind(), "Deployment");
+    EXPECT_EQ(object->api_version(), "apps/v1");
+    EXPECT_EQ(object->key().ToString(), "x/a");
+    EXPECT_EQ(object->json().find("PartialObjectMetadata"), std::string_view::npos);
+  }
+  EXPECT_EQ(keeper.objects[1]->resource_version(), "10");
 }
 
 }  // namespace

@@ -31,6 +31,12 @@ std::string Field(uint32_t number, std::string_view bytes) {
   return Varint(number << 3 | 2) + Varint(bytes.size()) + std::string(bytes);
 }
 
+std::string PartialJson(const TestPod& pod) {
+  return fmt::format(
+      R"({{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}})",
+      Metadata(pod));
+}
+
 }  // namespace
 
 std::string PodJson(const TestPod& pod) {
@@ -46,12 +52,12 @@ std::string PodListJson(std::string_view version, const std::vector<TestPod>& po
 
 std::string MetadataListJson(std::string_view version, const std::vector<TestPod>& pods) {
   std::vector<std::string> items;
-  for (const TestPod& pod : pods) {
-    items.push_back(fmt::format(
-        R"({{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}})",
-        Metadata(pod)));
-  }
+  for (const TestPod& pod : pods) items.push_back(PartialJson(pod));
   return List("PartialObjectMetadataList", "meta.k8s.io/v1", version, {}, items);
+}
+
+std::string MetadataEventLine(std::string_view type, const TestPod& pod) {
+  return fmt::format(R"({{"type":"{}","object":{}}})", type, PartialJson(pod));
 }
 
 std::string EventLine(std::string_view type, const TestPod& pod) {

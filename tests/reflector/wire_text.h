@@ -48,5 +48,6 @@ std::string ProtobufField(uint32_t number, uint64_t value);
 std::string ProtobufField(uint32_t number, std::string_view bytes);
 // The metadata list as JSON.
 std::string MetadataListJson(std::string_view version, const std::vector<TestPod>& pods);
+std::string MetadataEventLine(std::string_view type, const TestPod& pod);
 
 }  // namespace larder

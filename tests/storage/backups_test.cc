@@ -75,7 +75,14 @@ TEST_F(BackupsTest, AFirstBackupThatWasCutOffIsMadeByDoingItAgain) {
   fs::create_directory(backups);
   fs::permissions(backups, fs::perms::owner_all);
   std::ofstream(backups + "/larder.lock").flush();
+  // RocksDB makes its directories one after the other.
+  for (const char* const made : {"/shared_checksum", "/private"}) {
+    fs::create_directory(backups + made);
+  }
   Put(0, 20);
+  std::ofstream(backups + "/private/notes.txt").flush();
+  EXPECT_EQ(CodeOf(CreateBackup(*store_, backups)), ErrorCode::kInvalidArgument);
+  fs::remove(backups + "/private/notes.txt");
   (void)Must(CreateBackup(*store_, backups));
 }
 
