@@ -1,12 +1,11 @@
 #include "reflector/list_requester.h"
 
-#include <nlohmann/json.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <simdjson.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text.h"

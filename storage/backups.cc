@@ -34,8 +34,7 @@ Result<void> FindBackups(const std::string& path, bool create) {
   if (!there) {  // RocksDB would make it, wherever that is
     if (!create) return MakeError(ErrorCode::kNotFound, "no backups at {}", path);
     const auto entries = EntriesOf(path, error);
-    const bool empty =
-        !error && std::all_of(entries.begin(), entries.end(), IsOfAFirstBackup);
+    const bool empty = !error && std::all_of(entries.begin(), entries.end(), IsOfAFirstBackup);
     if (!fs::exists(path, error)) {
       LARDER_RETURN_IF_ERROR(MakePrivateDirectory(path));
     } else if (!empty) {
