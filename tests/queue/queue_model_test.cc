@@ -2,7 +2,7 @@
 // was promised is lost, nothing is processed twice at once, the order is fair, and nothing comes
 // back that was acknowledged on disk.
 //
-// LARDER_SEED=n runs that seed, LARDER_SEEDS=n that many of them.
+// LARDER_SEED=n begins with that seed, LARDER_SEEDS=n runs that many of them.
 #include "tests/queue/queue_model.h"
 
 #include <gtest/gtest.h>
@@ -370,9 +370,8 @@ uint32_t FromEnvironment(const char* name, uint32_t otherwise) {
 }
 
 void RunSeeds(Store* store, testing::FailingDisk* disk, uint32_t otherwise) {
-  const bool chosen = std::getenv("LARDER_SEED") != nullptr;
   const uint32_t first = FromEnvironment("LARDER_SEED", std::random_device()());
-  const uint32_t count = FromEnvironment("LARDER_SEEDS", chosen ? 1 : otherwise);
+  const uint32_t count = FromEnvironment("LARDER_SEEDS", otherwise);
   std::cout << "LARDER_SEED=" << first << " LARDER_SEEDS=" << count << "\n";
   TempStore foreign;
   for (uint32_t i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
@@ -380,7 +379,7 @@ void RunSeeds(Store* store, testing::FailingDisk* disk, uint32_t otherwise) {
     Simulation simulation(store, foreign.get(), disk, &clock, first + i);
     simulation.Run(120);
     if (::testing::Test::HasFailure()) {
-      std::cout << "LARDER_SEED=" << first + i << simulation.Trace() << "\n";
+      std::cout << "LARDER_SEED=" << first + i << " LARDER_SEEDS=1" << simulation.Trace() << "\n";
     }
   }
 }
