@@ -130,6 +130,46 @@ TEST_F(FollowerTest, MoreChangesThanMayBeHeldAreABreak) {
   EXPECT_TRUE(turns[0].changes.empty());
 }
 
+TEST_F(FollowerTest, ACollectionThatCannotBeReadStopsNoOther) {
+  WriteKey(scratch_ / "key");
+  StoreArguments arguments;
+  arguments.path = scratch_ / "locked";
+  const auto owner = Store::Open({.path = arguments.path, .encryption_key_file = scratch_ / "key"});
+  ASSERT_TRUE(owner) << owner.error().ToString();
+  Written secrets(owner->get(), "secrets"), pods(owner->get(), "pods");
+  for (Written* written : {&secrets, &pods}) {
+    written->BeginList();
+    written->EndList("10");
+  }
+  auto keyless = StoreFollower::Open(arguments);
+  ASSERT_TRUE(keyless) << keyless.error().ToString();
+  follower_ = *std::move(keyless);
+  const auto expect_unread = [&](const std::vector<FollowedTurn>& turns) {
+    ASSERT_EQ(turns.size(), 2u);
+    EXPECT_EQ(turns[0].collection.id, secrets.id());
+    EXPECT_TRUE(turns[0].broken);
+    EXPECT_TRUE(turns[0].problem && turns[0].problem->code == ErrorCode::kForbidden);
+    EXPECT_EQ(turns[1].collection.id, pods.id());
+    EXPECT_FALSE(turns[1].broken);
+    EXPECT_EQ(turns[1].changes.size(), 1u);
+  };
+  secrets.Commit({{"a/key", "20"}}, "20");
+  pods.Commit({{"a/one", "21"}}, "21");
+  expect_unread(Advance());
+  EXPECT_TRUE(Advance().empty());
+  // What a list changed is read when all have moved on.
+  secrets.BeginList();
+  secrets.Commit({{"a/key", "30"}});
+  pods.Commit({{"a/two", "31"}}, "31");
+  expect_unread(Advance({.compare_breaks = true}));
+  // And nobody reads what nobody asked for.
+  secrets.EndList("40");
+  pods.Commit({{"a/three", "41"}}, "41");
+  const auto turns = Advance({.compare_breaks = true, .collections = {pods.id()}});
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].changes.size(), 1u);
+}
+
 class WatchHubTest : public FollowerTest {
  protected:
   void Start(WatchHub::Options options = {}) {

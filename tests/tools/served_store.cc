@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 namespace larder {
+
+void WriteKey(const std::string& path) {
+  std::ofstream(path) << std::string(43, 'A') << "=\n";
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+}
 
 ServedStore::ServedStore(const std::string& path)
     : server_({"serve", "--store", path, "--no-token"}), client_(server_.line()) {

@@ -14,6 +14,9 @@
 
 namespace larder {
 
+// A key for StoreOptions::encryption_key_file.
+void WriteKey(const std::string& path);
+
 class ServedStore {
  public:
   explicit ServedStore(const std::string& path);

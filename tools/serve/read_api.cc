@@ -25,12 +25,22 @@ constexpr size_t kPageBytes = size_t{8} << 20;
 // A book older than this is read again: new collections show by then.
 constexpr std::chrono::seconds kBookAge{2};
 
+ApiStatus ForbiddenStatus(const std::string& message) {
+  ApiStatus status;
+  status.code = 403;
+  status.reason = "Forbidden";
+  status.message = message;
+  return status;
+}
+
 ApiStatus StatusOf(const Error& error) {
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
       return apiserver::BadRequestStatus(error.message);
     case ErrorCode::kGone:
       return apiserver::ExpiredStatus(error.message);
+    case ErrorCode::kForbidden:  // encrypted, and there is no key here
+      return ForbiddenStatus(error.message);
     default:
       return apiserver::InternalStatus(error.message);
   }

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -70,6 +71,10 @@ void WatchHub::Append(FollowedTurn turn) {
   Line& line = lines_[collection];
   line.version = turn.collection.cursor.resource_version;
   line.synced = turn.collection.cursor.state == SyncState::kSynced;
+  if (turn.problem && !std::exchange(line.warned, true)) {
+    spdlog::warn("following {}: {}; its watches are told to list it again",
+                 turn.collection.spec.ToString(), turn.problem->message);
+  }
   if (turn.broken) Break(collection, line);
   for (FollowedChange& change : turn.changes) {
     window_bytes_ += change.ByteSize();

@@ -57,7 +57,8 @@ class WatchHub {
   // Where the changes behind `version` begin. Fails with kGone where they are no longer all there.
   Result<Start> Find(const Collections& collections, std::string_view version) const;
 
-  // kTooSlow: some changes are gone. kListed: a collection was listed anew, or is.
+  // kTooSlow: some changes are gone. kListed: a collection was listed anew, or is, or has a break
+  // for another reason.
   enum class Wake { kChanges, kTime, kEnded, kTooSlow, kListed };
   // Waits for changes of the collections behind the place, and moves it.
   Wake Next(const Collections& collections, Place& place,
@@ -83,6 +84,7 @@ class WatchHub {
     std::string oldest;       // from here on the window has all; empty: from anywhere
     uint64_t dropped_at = 0;  // the newest position that left the window
     uint64_t listed_at = 0;   // the position of the newest break
+    bool warned = false;      // that it cannot be read
   };
   struct Kept {
     Collections collections;
