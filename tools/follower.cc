@@ -106,16 +106,24 @@ Result<std::optional<Report>> ReportOf(const Span& span, const CollectionInfo* b
 }
 
 FollowedTurn UnreadTurn(const CollectionInfo& info, const Error& problem) {
-  return {info, /*broken=*/true, {}, problem};
+  return {info, /*broken=*/true, {}, /*gone=*/false, problem};
 }
 
 Result<std::vector<Report>> ReportsOf(const Span& span) {
   LARDER_ASSIGN_OR_RETURN(const auto before, CollectionsOf(span.before));
   LARDER_ASSIGN_OR_RETURN(const auto now, CollectionsOf(span.now));
-  const auto& wanted = span.limits.collections;
+  const auto& chosen = span.limits.collections;
+  const auto wanted = [&](CollectionId id) {
+    return chosen.empty() || std::find(chosen.begin(), chosen.end(), id) != chosen.end();
+  };
   std::vector<Report> reports;
+  for (const auto& [id, info] : before) {
+    if (wanted(id) && !now.contains(id)) {
+      reports.push_back({{info, /*broken=*/true, {}, /*gone=*/true}});
+    }
+  }
   for (const auto& [id, info] : now) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), id) == wanted.end()) continue;
+    if (!wanted(id)) continue;
     const auto known = before.find(id);
     auto report = ReportOf(span, known == before.end() ? nullptr : &known->second, info);
     if (!report) {

@@ -39,12 +39,14 @@ struct FollowedChange {
 // What became of one collection.
 struct FollowedTurn {
   CollectionInfo collection;  // as it is now
-  // It is being listed, or was since the last turn, or is new, or cannot be read, or there were
-  // more changes than may be held: what happened is not told one by one.
+  // It is being listed, or was since the last turn, or is new, or gone, or cannot be read, or there
+  // were more changes than may be held: what happened is not told one by one.
   bool broken = false;
   // In order of version. Deletes come first among equals: who got an object of some version got
   // all that was deleted up to it.
   std::vector<FollowedChange> changes{};
+  // Its owner dropped it: `collection` is as it was.
+  bool gone = false;
   // Why it cannot be read: encrypted without a key here, or damaged. The others are told as ever.
   std::optional<Error> problem{};
 };

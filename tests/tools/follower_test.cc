@@ -284,5 +284,32 @@ TEST_F(WatchHubTest, AListEndsItsWatchesAndNoOthers) {
   EXPECT_EQ(Next({nodes_->id()}, other, 1), std::vector<std::string>{"n1"});
 }
 
+TEST_F(WatchHubTest, ACollectionThatIsDroppedEndsItsResourcesWatches) {
+  Written more(owner_.get(), "pods", "b");
+  more.BeginList();
+  more.EndList("10");
+  Advance();
+  Start();
+  const WatchHub::Collections both = {pods_->id(), more.id()};
+  hub_->Keep(both, "10", hub_->Position());
+  WatchHub::Place place, alone, nodes;
+  more.Commit({{"b/one", "20"}}, "20");
+  ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{"one"});
+  ASSERT_TRUE(hub_->Find(both, "20"));
+  const uint64_t before = hub_->Position();
+  EXPECT_TRUE(hub_->SameCollectionsSince(before));
+  ASSERT_TRUE(owner_->DropCollection(more.id()));
+  ASSERT_TRUE(owner_->Sync());
+  std::vector<FollowedChange> changes;
+  const auto later = SteadyClock::now() + std::chrono::seconds(30);
+  const auto open = [] { return false; };
+  EXPECT_EQ(hub_->Next(both, place, later, open, changes), WatchHub::Wake::kListed);
+  EXPECT_EQ(hub_->Next({pods_->id()}, alone, later, open, changes), WatchHub::Wake::kListed);
+  EXPECT_FALSE(hub_->SameCollectionsSince(before));
+  for (const char* version : {"10", "20"}) EXPECT_FALSE(hub_->Find(both, version)) << version;
+  nodes_->Commit({{"n1", "30"}}, "30");
+  EXPECT_EQ(Next({nodes_->id()}, nodes, 1), std::vector<std::string>{"n1"});
+}
+
 }  // namespace
 }  // namespace larder::tools

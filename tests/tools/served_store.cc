@@ -46,10 +46,12 @@ std::vector<Json> ServedStore::Watch(const std::string& path, size_t count,
   return events;
 }
 
-Written::Written(Store* store, const std::string& resource) : resource_(*LookupResource(resource)) {
+Written::Written(Store* store, const std::string& resource, const std::string& ns)
+    : resource_(*LookupResource(resource)) {
   CollectionSpec spec;
   spec.cluster_uid = "11111111-2222-3333-4444-555555555555";
   spec.resource = resource_;
+  spec.ns = ns;
   auto opened = Indexer::Open(store, nullptr, spec, {});
   EXPECT_TRUE(opened) << opened.error().ToString();
   indexer_ = *std::move(opened);
