@@ -397,6 +397,8 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
             fmt::format(
                 "unable to create new content in namespace {} because it is being terminated",
                 ns)));
+      case State::Outcome::kNoTable:
+        return tl::unexpected(NoSuchPathStatus());
       case State::Outcome::kMismatch:
         if (named_version && current) return tl::unexpected(ModifiedStatus(info, name));
     }
