@@ -154,7 +154,7 @@ Result<int> Run(const HistoryArguments& arguments) {
                       {"who", moment.who},
                       {"detail", moment.detail}});
     }
-    out.Write(list.dump(2) + "\n");
+    out.Write(IndentedJson(list));
   } else {
     TableWriter table({"TIME", "WHAT", "WHO", "DETAIL"});
     for (Moment& moment : moments) {
