@@ -30,6 +30,14 @@ void AdaptRequest(httplib::Request& request) {
   // httplib would unpack the body, whatever that takes: its limit is one of what is sent. The real
   // server leaves a body as it came, too.
   request.headers.erase("Content-Encoding");
+  // httplib would take a form apart, and leave the body of one in parts empty: by regular
+  // expressions, which a line of a few KiB keeps busy for seconds, before anybody asks who sent it.
+  const std::string type = request.get_header_value("Content-Type");
+  if (type.starts_with("multipart/form-data") ||
+      type.starts_with("application/x-www-form-urlencoded")) {
+    request.headers.erase("Content-Type");
+    request.set_header("Content-Type", "application/octet-stream");
+  }
 }
 
 }  // namespace

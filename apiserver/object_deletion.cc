@@ -43,11 +43,11 @@ ApiResult<Deleted> ObjectWriter::Delete(const ResourceInfo& info, const std::str
     const Json finalizers = object["metadata"].value("finalizers", Json::array());
     StoredPtr stored;
     if (finalizers.empty()) {
-      if (state_.Remove(*table, key, current->version, nullptr, &stored) == State::Outcome::kDone) {
-        AfterRemove(info, *stored);
-        return Deleted{stored, true};
-      }
-      continue;
+      const auto outcome = state_.Remove(*table, key, current->version, nullptr, &stored);
+      if (outcome == State::Outcome::kNoTable) return tl::unexpected(NoSuchPathStatus());
+      if (outcome != State::Outcome::kDone) continue;
+      AfterRemove(info, *stored);
+      return Deleted{stored, true};
     }
     if (object["metadata"].contains("deletionTimestamp")) return Deleted{current, false};
     object["metadata"]["deletionTimestamp"] = Now();
@@ -55,10 +55,10 @@ ApiResult<Deleted> ObjectWriter::Delete(const ResourceInfo& info, const std::str
     if (info.generation) {
       object["metadata"]["generation"] = object["metadata"].value("generation", int64_t{0}) + 1;
     }
-    if (state_.Put(*table, key, current->identity->uid, current->version, PrepareBody(object),
-                   &stored) == State::Outcome::kDone) {
-      return Deleted{stored, false};
-    }
+    const auto outcome = state_.Put(*table, key, current->identity->uid, current->version,
+                                    PrepareBody(object), &stored);
+    if (outcome == State::Outcome::kNoTable) return tl::unexpected(NoSuchPathStatus());
+    if (outcome == State::Outcome::kDone) return Deleted{stored, false};
   }
 }
 

@@ -336,7 +336,6 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
     if (!object.is_object() || !object.contains("metadata") || !object["metadata"].is_object()) {
       return tl::unexpected(BadRequestStatus("the object would be left without metadata"));
     }
-    const bool named_version = !TextAt(object["metadata"], "resourceVersion").empty();
     std::string uid;
     if (current) {
       if (auto checked = CheckVersion(info, *current, name, object); !checked) {
@@ -397,8 +396,10 @@ ApiResult<Written> ObjectWriter::Mutate(const ResourceInfo& info, const std::str
             fmt::format(
                 "unable to create new content in namespace {} because it is being terminated",
                 ns)));
+      case State::Outcome::kNoTable:
+        return tl::unexpected(NoSuchPathStatus());
       case State::Outcome::kMismatch:
-        if (named_version && current) return tl::unexpected(ModifiedStatus(info, name));
+        break;  // again; CheckVersion refuses a version that the request itself names
     }
   }
 } catch (const Json::exception& failure) {

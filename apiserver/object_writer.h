@@ -5,8 +5,8 @@
 // namespace that is deleted, serves a CRD's resource. What it does not do: defaulting, validation
 // of specs, garbage collection by owner references, quotas.
 //
-// Thread-safe: it works by read, change and conditional write, and tries again after a lost race
-// unless the request named a version.
+// Thread-safe: it works by read, change and conditional write, and tries again after a lost race;
+// a request that named a version is then refused.
 #pragma once
 
 #include <functional>

@@ -103,9 +103,10 @@ State::Outcome State::Put(Table& table, const std::string& key, const std::strin
   rendered->metadata_end = body.metadata_end;
 
   MutexLock lock(mutex_);
+  if (table.removed_) return Outcome::kNoTable;
   const auto found = table.objects_.find(key);
   const uint64_t current = found == table.objects_.end() ? kAbsent : found->second->version;
-  if (current != expected || table.removed_) return Outcome::kMismatch;
+  if (current != expected) return Outcome::kMismatch;
   StoredPtr previous;
   if (current == kAbsent) {
     if (table.namespaced_) {
@@ -137,6 +138,7 @@ State::Outcome State::Remove(Table& table, const std::string& key, uint64_t expe
   const size_t version_at = object->body.VersionAt();
 
   MutexLock lock(mutex_);
+  if (table.removed_) return Outcome::kNoTable;
   const auto found = table.objects_.find(key);
   if (found == table.objects_.end() || found->second->version != expected) {
     return Outcome::kMismatch;

@@ -99,6 +99,7 @@ class State {
     kMismatch,              // the object is not at the expected version: read and try again
     kNoNamespace,           // the namespace does not exist
     kNamespaceTerminating,  // the namespace is being deleted
+    kNoTable,               // the table was removed
   };
   static constexpr uint64_t kAbsent = 0;
 
@@ -108,7 +109,7 @@ class State {
   TablePtr AddTable(std::string name, std::string type_prefix, bool namespaced);
   TablePtr FindTable(std::string_view name) const;
   std::vector<TablePtr> Tables() const;
-  // Ends its watches. The objects must be deleted before.
+  // Ends its watches, and takes no write any more. The objects must be deleted before.
   void RemoveTable(std::string_view name);
 
   // Writes. `expected` is the version the object must have now, kAbsent for none. On kDone the

@@ -134,7 +134,7 @@ Result<int> List(const BackupArguments& arguments, const StopOnSignal&) {
                       {"created", FormatTimestamp(info.created_ms / 1000)},
                       {"bytes", info.bytes}});
     }
-    Stdout().Write(list.dump(2) + "\n");
+    Stdout().Write(IndentedJson(list));
     return kOk;
   }
   TableWriter table({"ID", "AGE", "SIZE"});

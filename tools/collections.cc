@@ -43,7 +43,7 @@ Result<int> Run(const CollectionsArguments& arguments) {
   if (arguments.json) {
     Json list = Json::array();
     for (const CollectionInfo& info : collections) list.push_back(ToJson(info));
-    out.Write(list.dump(2) + "\n");
+    out.Write(IndentedJson(list));
     out.Flush();
     return kOk;
   }

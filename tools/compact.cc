@@ -32,7 +32,7 @@ Result<int> Run(const CompactArguments& arguments, const StopOnSignal& stop) {
                        {"bytesAfter", report.bytes_after},
                        {"droppedDictionaries", report.dropped_dictionaries},
                        {"oldKeysNeeded", report.old_keys_needed}};
-    out.Write(json.dump(2) + "\n");
+    out.Write(IndentedJson(json));
   } else {
     out.Print("{} before, {} after; {} dictionaries dropped\n", HumanBytes(report.bytes_before),
               HumanBytes(report.bytes_after), report.dropped_dictionaries.size());

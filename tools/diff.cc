@@ -262,7 +262,7 @@ int Print(const std::vector<ResourceDiff>& diffs, const DiffArguments& arguments
   if (arguments.json) {
     Json list = Json::array();
     for (const ResourceDiff& diff : diffs) list.push_back(ToJson(diff, arguments.counts));
-    out.Write(list.dump(2) + "\n");
+    out.Write(IndentedJson(list));
   } else {
     TableWriter table({"RESOURCE", "ADDED", "REMOVED", "CHANGED"});
     for (const size_t column : {1U, 2U, 3U}) table.AlignRight(column);

@@ -105,6 +105,36 @@ Result<std::optional<Report>> ReportOf(const Span& span, const CollectionInfo* b
   return out;
 }
 
+FollowedTurn UnreadTurn(const CollectionInfo& info, const Error& problem) {
+  return {info, /*broken=*/true, {}, /*gone=*/false, problem};
+}
+
+Result<std::vector<Report>> ReportsOf(const Span& span) {
+  LARDER_ASSIGN_OR_RETURN(const auto before, CollectionsOf(span.before));
+  LARDER_ASSIGN_OR_RETURN(const auto now, CollectionsOf(span.now));
+  const auto& chosen = span.limits.collections;
+  const auto wanted = [&](CollectionId id) {
+    return chosen.empty() || std::find(chosen.begin(), chosen.end(), id) != chosen.end();
+  };
+  std::vector<Report> reports;
+  for (const auto& [id, info] : before) {
+    if (wanted(id) && !now.contains(id)) {
+      reports.push_back({{info, /*broken=*/true, {}, /*gone=*/true}});
+    }
+  }
+  for (const auto& [id, info] : now) {
+    if (!wanted(id)) continue;
+    const auto known = before.find(id);
+    auto report = ReportOf(span, known == before.end() ? nullptr : &known->second, info);
+    if (!report) {
+      reports.push_back({UnreadTurn(info, report.error())});
+    } else if (*report) {
+      reports.push_back(**std::move(report));
+    }
+  }
+  return reports;
+}
+
 }  // namespace
 
 Result<std::vector<KeyDifference>> CompareHeads(const Store& first, CollectionId in_first,
@@ -161,16 +191,8 @@ Result<bool> StoreFollower::Advance(const Limits& limits, const Sink& sink) {
     WriterLock lock(new_side.mutex);
     LARDER_RETURN_IF_ERROR(new_side.store->CatchUp());
   }
-  LARDER_ASSIGN_OR_RETURN(const auto before, CollectionsOf(*old_side.store));
-  LARDER_ASSIGN_OR_RETURN(const auto now, CollectionsOf(*new_side.store));
   const Span span{*old_side.store, *new_side.store, limits};
-  std::vector<Report> reports;
-  for (const auto& [id, info] : now) {
-    const auto known = before.find(id);
-    LARDER_ASSIGN_OR_RETURN(auto report,
-                            ReportOf(span, known == before.end() ? nullptr : &known->second, info));
-    if (report) reports.push_back(*std::move(report));
-  }
+  LARDER_ASSIGN_OR_RETURN(auto reports, ReportsOf(span));
   if (reports.empty()) return false;
   {
     WriterLock turn(turn_mutex_);
@@ -181,8 +203,12 @@ Result<bool> StoreFollower::Advance(const Limits& limits, const Sink& sink) {
     const bool broken = report.turn.broken;
     if (report.keys.empty()) sink(std::move(report.turn));
     for (std::span<const KeyDifference> rest(report.keys); !rest.empty();) {
-      LARDER_ASSIGN_OR_RETURN(auto changes, TakeChanges(span, info, rest));
-      sink({info, broken, std::move(changes)});
+      auto changes = TakeChanges(span, info, rest);
+      if (!changes) {
+        sink(UnreadTurn(info, changes.error()));
+        break;
+      }
+      sink({info, broken, *std::move(changes)});
     }
   }
   return true;

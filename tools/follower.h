@@ -17,6 +17,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,16 @@ struct FollowedChange {
 // What became of one collection.
 struct FollowedTurn {
   CollectionInfo collection;  // as it is now
-  // It is being listed, or was since the last turn, or is new, or there were more changes than may
-  // be held: what happened is not told one by one.
+  // It is being listed, or was since the last turn, or is new, or gone, or cannot be read, or there
+  // were more changes than may be held: what happened is not told one by one.
   bool broken = false;
   // In order of version. Deletes come first among equals: who got an object of some version got
   // all that was deleted up to it.
   std::vector<FollowedChange> changes{};
+  // Its owner dropped it: `collection` is as it was.
+  bool gone = false;
+  // Why it cannot be read: encrypted without a key here, or damaged. The others are told as ever.
+  std::optional<Error> problem{};
 };
 
 class StoreFollower {
@@ -67,6 +72,8 @@ class StoreFollower {
     // Tell also what a break changed, and more than the limits, in several turns of which each is
     // within them.
     bool compare_breaks = false;
+    // Of these only; empty: of all.
+    std::vector<CollectionId> collections{};
   };
   // Moves on to what the owner has committed by now, and reports each collection that changed.
   // Returns whether anything did.

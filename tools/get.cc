@@ -258,12 +258,21 @@ class Get {
     });
     if (!first) return tl::unexpected(first.error());
     if (!missing_.empty()) return Outcome();
-    while (!Stdout().closed() && RealClock()->SleepFor(kFollowInterval, stop_)) {
-      const auto moved = follower->Advance({.compare_breaks = true}, [&](const FollowedTurn& turn) {
+    StoreFollower::Limits limits{.compare_breaks = true};
+    for (const Part& part : parts_) {
+      for (const CollectionInfo& info : part.resource.collections) {
+        limits.collections.push_back(info.id);
+      }
+    }
+    std::optional<Error> problem;
+    while (!problem && !Stdout().closed() && RealClock()->SleepFor(kFollowInterval, stop_)) {
+      const auto moved = follower->Advance(limits, [&](const FollowedTurn& turn) {
         PrintChanges(*follower, turn);
+        if (turn.problem) problem = turn.problem;
       });
       if (!moved) return tl::unexpected(moved.error());
     }
+    if (problem) return tl::unexpected(*std::move(problem));
     return kOk;
   }
 

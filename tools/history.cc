@@ -39,6 +39,7 @@ void AddWrites(const JsonView& root, std::vector<Moment>& out) {
     const std::string subresource = entry["subresource"].Text();
     std::string fields;
     for (const auto& [area, content] : entry["fieldsV1"].Fields()) {
+      if (area.substr(0, 2) != "f:") continue;
       for (const auto& [field, inner] : content.Fields()) {
         if (field.substr(0, 2) != "f:") continue;
         fields +=
@@ -154,7 +155,7 @@ Result<int> Run(const HistoryArguments& arguments) {
                       {"who", moment.who},
                       {"detail", moment.detail}});
     }
-    out.Write(list.dump(2) + "\n");
+    out.Write(IndentedJson(list));
   } else {
     TableWriter table({"TIME", "WHAT", "WHO", "DETAIL"});
     for (Moment& moment : moments) {

@@ -75,7 +75,7 @@ Result<int> List(const IndexArguments& arguments) {
     }
   }
   if (arguments.json) {
-    Stdout().Write(list.dump(2) + "\n");
+    Stdout().Write(IndentedJson(list));
   } else {
     table.Flush(Stdout());
   }
@@ -124,7 +124,7 @@ Result<int> Values(const IndexArguments& arguments) {
     list.push_back({{"value", value}, {"objects", count}});
   }
   if (arguments.json) {
-    Stdout().Write(list.dump(2) + "\n");
+    Stdout().Write(IndentedJson(list));
   } else {
     table.Flush(Stdout());
   }

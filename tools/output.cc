@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace larder::tools {
 namespace {
@@ -93,6 +94,10 @@ void SayNothingFound(std::string_view ns) {
   // Its full stop included.
   const std::string where = ns.empty() ? "" : fmt::format(" in {} namespace.", ns);
   std::fprintf(stderr, "No resources found%s\n", where.c_str());
+}
+
+std::string IndentedJson(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string OneLine(std::string_view json) {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "schema/object.h"
 
 namespace larder::tools {
 
@@ -66,6 +67,10 @@ std::string Paint(std::string_view text, Colour colour, bool on);
 
 // In kubectl's words, on stderr. An empty namespace: all of them.
 void SayNothingFound(std::string_view ns);
+
+// What a command prints for a script. Bytes that are no UTF-8, which an item or a value may have,
+// are replaced.
+std::string IndentedJson(const Json& json);
 
 // A JSON document without line ends, which can only be white space in it.
 std::string OneLine(std::string_view json);

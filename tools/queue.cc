@@ -39,7 +39,7 @@ Result<int> List(const QueueArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   LARDER_ASSIGN_OR_RETURN(const auto queues, SummariseQueues(*store));
   if (arguments.json) {
-    Stdout().Write(StatsToJson({}, queues)["queues"].dump(2) + "\n");
+    Stdout().Write(IndentedJson(StatsToJson({}, queues)["queues"]));
     return kOk;
   }
   TableWriter table({"QUEUE", "READY", "DELAYED", "FAILING", "DEAD", "OLDEST"});
@@ -108,8 +108,7 @@ Result<int> Show(const QueueArguments& arguments) {
   };
   LARDER_RETURN_IF_ERROR(store->ScanQueue(arguments.queue, {}, show, show_damaged));
   if (arguments.json) {
-    // An item may have any bytes.
-    Stdout().Write(list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    Stdout().Write(IndentedJson(list));
   } else {
     table.Flush(Stdout());
   }

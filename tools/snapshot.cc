@@ -35,7 +35,7 @@ Result<int> List(const SnapshotArguments& arguments, const StopOnSignal&) {
                       {"created", FormatTimestamp(info.created_ms / 1000)},
                       {"bytes", info.bytes}});
     }
-    Stdout().Write(list.dump(2) + "\n");
+    Stdout().Write(IndentedJson(list));
     return kOk;
   }
   TableWriter table({"NAME", "AGE", "SIZE"});

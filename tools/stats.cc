@@ -141,7 +141,7 @@ Result<int> Run(const StatsArguments& arguments) {
                         {"createsPerSecond", rates->second.creates},
                         {"deletesPerSecond", rates->second.deletes}};
     }
-    out.Write(json.dump(2) + "\n");
+    out.Write(IndentedJson(json));
   } else {
     PrintCollections(stats, churn, !arguments.fast, out);
     PrintDictionaries(stats, !arguments.fast, out);

@@ -141,7 +141,7 @@ void PrintJson(const Checked& checked) {
                     {"problemCount", report.problem_count},
                     {"problems", std::move(problems)},
                     {"milliseconds", report.took.count()}};
-  Stdout().Write(out.dump(2) + "\n");
+  Stdout().Write(IndentedJson(out));
 }
 
 Result<void> RepairStore(const VerifyArguments& arguments, const std::stop_token& stop) {
@@ -166,7 +166,7 @@ Result<void> RepairStore(const VerifyArguments& arguments, const std::stop_token
                        {"unreadablePlaces", report->gaps},
                        {"relist", report->relist},
                        {"damagedFiles", report->damaged_files}};
-    out.Write(json.dump(2) + "\n");
+    out.Write(IndentedJson(json));
     return {};
   }
   out.Print("kept {} and {} other rows", Plural(report->objects_kept, "object"),

@@ -1,5 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "apiserver/object_writer.h"
+#include "base/clock.h"
 #include "tests/apiserver/simulator_fixture.h"
 
 namespace larder::apiserver {
@@ -96,6 +102,58 @@ TEST_F(CustomResourceTest, ABadDefinitionIsRefusedAndLeavesNothing) {
   crd["spec"]["names"].erase("kind");
   EXPECT_EQ(client_->Post(kCrds, crd).code, 422);
   EXPECT_EQ(simulator_->Count("customresourcedefinitions.apiextensions.k8s.io"), 0U);
+}
+
+// Does something when somebody asks what day it is: a write does, on its way.
+class CalendarClock final : public Clock {
+ public:
+  Steady Now() const override { return RealClock()->Now(); }
+  Wall WallNow() const override {
+    if (++asked > 1000) throw std::runtime_error("it asks without end");
+    if (const auto once = std::exchange(at_next, nullptr)) once();
+    return RealClock()->WallNow();
+  }
+  bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                 const std::stop_token& stop) override LARDER_REQUIRES(mutex) {
+    return RealClock()->WaitUntil(mutex, condition, deadline, stop);
+  }
+
+  mutable std::function<void()> at_next;
+  mutable int asked = 0;
+};
+
+TEST_F(CustomResourceTest, AWriteThatMeetsTheEndOfItsDefinitionEnds) {
+  CalendarClock clock;
+  State state({.clock = &clock});
+  ResourceRegistry registry;
+  ObjectWriter writer(state, registry, clock, 1);
+  for (const ResourceInfoPtr& info : registry.All()) {
+    state.AddTable(info->resource.ToString(), info->TypePrefix(), info->resource.namespaced);
+  }
+  const auto crds = registry.FindByName("customresourcedefinitions.apiextensions.k8s.io");
+  ASSERT_TRUE(writer.Create(*registry.FindByName("namespaces"), "",
+                            {{"metadata", {{"name", "default"}}}}, {}));
+  const auto widget = [](const char* name) {
+    return Json{{"apiVersion", "example.com/v1"},
+                {"kind", "Widget"},
+                {"metadata", {{"name", name}, {"finalizers", Json::array({"x.io/y"})}}}};
+  };
+  using Write = std::function<ApiStatus(const ResourceInfo&)>;
+  const Write writes[] = {[&](const ResourceInfo& widgets) {
+                            return writer.Create(widgets, "default", widget("new"), {}).error();
+                          },
+                          [&](const ResourceInfo& widgets) {
+                            return writer.Delete(widgets, "default", "held", {}).error();
+                          }};
+  for (const Write& write : writes) {
+    ASSERT_TRUE(writer.Create(*crds, "", Crd(), {}));
+    const auto widgets = registry.FindByName("widgets.example.com");
+    ASSERT_TRUE(writer.Create(*widgets, "default", widget("held"), {}));
+    clock.asked = 0;
+    clock.at_next = [&] { EXPECT_TRUE(writer.Delete(*crds, "", "widgets.example.com", {})); };
+    EXPECT_EQ(write(*widgets).code, 404);
+    EXPECT_FALSE(clock.at_next);
+  }
 }
 
 std::vector<std::string> Resources(const Json& list) {

@@ -103,6 +103,9 @@ class HttpServerTest : public testing::Test {
         options,
         [](const httplib::Request& request, httplib::Response& response, Connection& connection) {
           if (request.path == "/echo") return response.set_content(request.body, "text/plain");
+          if (request.path == "/params") {
+            return response.set_content(std::to_string(request.params.size()), "text/plain");
+          }
           if (request.path != "/open") connection.LiftLimits();
           if (request.path != "/slow") return response.set_content(kText, "text/plain");
           response.set_chunked_content_provider("text/plain", [](size_t, httplib::DataSink& sink) {
@@ -217,6 +220,29 @@ TEST_F(HttpServerTest, ABodyIsNotUnpacked) {
     EXPECT_EQ(answer->body.size(), body.size()) << encoding;
     EXPECT_TRUE(answer->body == body) << encoding;
   }
+}
+
+TEST_F(HttpServerTest, ABodyInPartsIsNotTakenApart) {
+  Start({});
+  const auto repeated = [](std::string_view text) {
+    std::string out;
+    for (int i = 0; i < 222; ++i) out += text;
+    return out;
+  };
+  const std::string slow = "form-data; name=\"" + repeated("\";filename=\"") +
+                           repeated("\";filename*=") + std::string(2600, 'x') + " x";
+  for (const std::string& line : {std::string("form-data; name=\"a\""), slow}) {
+    const std::string body =
+        "--part\r\nContent-Disposition: " + line + "\r\n\r\ntext\r\n--part--\r\n";
+    const auto answer = Client()->Post("/echo", body, "multipart/form-data; boundary=part");
+    ASSERT_TRUE(answer) << to_string(answer.error());
+    EXPECT_EQ(answer->body, body);
+  }
+  // What a body says is not what the URL says.
+  const auto answer =
+      Client()->Post("/params?watch=1", "limit=1&watch=0", "application/x-www-form-urlencoded");
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  EXPECT_EQ(answer->body, "1");
 }
 
 TEST_F(HttpServerTest, WithoutATokenAnAnswerIsNotKeptForWhoDoesNotReadIt) {

@@ -56,6 +56,17 @@ TEST_F(StateTest, WritesOnlyAtTheExpectedVersion) {
             State::Outcome::kNamespaceTerminating);
 }
 
+TEST_F(StateTest, ATableThatIsRemovedTakesNoWrite) {
+  const StoredPtr stored = Put(*table_, "a/x", State::kAbsent, 1);
+  state_.RemoveTable("things");
+  EXPECT_EQ(state_.Put(*table_, "a/y", "u", State::kAbsent, Body("y", 1), nullptr),
+            State::Outcome::kNoTable);
+  EXPECT_EQ(state_.Put(*table_, "a/x", "u", stored->version, Body("x", 2), nullptr),
+            State::Outcome::kNoTable);
+  EXPECT_EQ(state_.Remove(*table_, "a/x", stored->version, nullptr, nullptr),
+            State::Outcome::kNoTable);
+}
+
 TEST_F(StateTest, RenderedTextHasTheVersionInItsPlace) {
   const StoredPtr stored = Put(*table_, "a/x", State::kAbsent, 7);
   const StoredBody::Rendered rendered = stored->Render();

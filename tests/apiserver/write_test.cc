@@ -328,5 +328,31 @@ TEST_F(WriteTest, ConcurrentUpdatesWithVersionsLoseNone) {
             std::to_string(kThreads * kEach));
 }
 
+TEST_F(WriteTest, ConcurrentPatchesWithoutAVersionAreAllDone) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 50;
+  for (const char* const type : {kMerge, kApply}) {
+    SCOPED_TRACE(type);
+    const std::string name = type == kMerge ? "merged" : "applied";
+    MakeConfigMap(name);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, own = std::to_string(t)] {
+        // Each adds a key of its own with every patch; an apply names the earlier ones again.
+        Json patch = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}};
+        for (int i = 0; i < kEach; ++i) {
+          patch["data"][own + "-" + std::to_string(i)] = "done";
+          const HttpAnswer answer =
+              client_->Patch(At(kConfigMaps, name) + "?fieldManager=m" + own, patch, type);
+          EXPECT_EQ(answer.code, 200) << answer.body;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // With "k", which it was made with.
+    EXPECT_EQ(client_->Get(At(kConfigMaps, name)).json()["data"].size(), 1U + kThreads * kEach);
+  }
+}
+
 }  // namespace
 }  // namespace larder::apiserver

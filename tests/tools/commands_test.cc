@@ -12,6 +12,7 @@
 #include "indexer/indexer.h"
 #include "queue/work_queue.h"
 #include "reflector/shard_selector.h"
+#include "tests/queue/damage.h"
 #include "tests/tools/sample_store.h"
 #include "tools/command.h"
 
@@ -280,6 +281,15 @@ TEST_F(CommandsTest, QueueShowBearsItemsOfAnyBytesAndHasTheErrorsOfThoseThatAreT
   ASSERT_EQ(items.size(), 1u);
   EXPECT_EQ(items[0]["item"], "not \ufffd UTF-8");
   EXPECT_EQ(items[0]["lastError"], "the reason");
+}
+
+TEST_F(CommandsTest, VerifyNamesInJsonADamagedItemOfAnyBytes) {
+  testing::PutDamagedQueueRecord(Path(), "pods", "not \xff UTF-8", 9);
+  const Outcome outcome = Run({"verify", "--json"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  const Json report = Json::parse(outcome.out, nullptr, false);
+  ASSERT_EQ(report.value("problemCount", 0), 1) << outcome.out;
+  EXPECT_EQ(report["problems"][0]["place"], "queue pods, not \ufffd UTF-8");
 }
 
 TEST_F(CommandsTest, QueuesAreShownAndChanged) {

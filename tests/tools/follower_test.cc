@@ -130,6 +130,46 @@ TEST_F(FollowerTest, MoreChangesThanMayBeHeldAreABreak) {
   EXPECT_TRUE(turns[0].changes.empty());
 }
 
+TEST_F(FollowerTest, ACollectionThatCannotBeReadStopsNoOther) {
+  WriteKey(scratch_ / "key");
+  StoreArguments arguments;
+  arguments.path = scratch_ / "locked";
+  const auto owner = Store::Open({.path = arguments.path, .encryption_key_file = scratch_ / "key"});
+  ASSERT_TRUE(owner) << owner.error().ToString();
+  Written secrets(owner->get(), "secrets"), pods(owner->get(), "pods");
+  for (Written* written : {&secrets, &pods}) {
+    written->BeginList();
+    written->EndList("10");
+  }
+  auto keyless = StoreFollower::Open(arguments);
+  ASSERT_TRUE(keyless) << keyless.error().ToString();
+  follower_ = *std::move(keyless);
+  const auto expect_unread = [&](const std::vector<FollowedTurn>& turns) {
+    ASSERT_EQ(turns.size(), 2u);
+    EXPECT_EQ(turns[0].collection.id, secrets.id());
+    EXPECT_TRUE(turns[0].broken);
+    EXPECT_TRUE(turns[0].problem && turns[0].problem->code == ErrorCode::kForbidden);
+    EXPECT_EQ(turns[1].collection.id, pods.id());
+    EXPECT_FALSE(turns[1].broken);
+    EXPECT_EQ(turns[1].changes.size(), 1u);
+  };
+  secrets.Commit({{"a/key", "20"}}, "20");
+  pods.Commit({{"a/one", "21"}}, "21");
+  expect_unread(Advance());
+  EXPECT_TRUE(Advance().empty());
+  // What a list changed is read when all have moved on.
+  secrets.BeginList();
+  secrets.Commit({{"a/key", "30"}});
+  pods.Commit({{"a/two", "31"}}, "31");
+  expect_unread(Advance({.compare_breaks = true}));
+  // And nobody reads what nobody asked for.
+  secrets.EndList("40");
+  pods.Commit({{"a/three", "41"}}, "41");
+  const auto turns = Advance({.compare_breaks = true, .collections = {pods.id()}});
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].changes.size(), 1u);
+}
+
 class WatchHubTest : public FollowerTest {
  protected:
   void Start(WatchHub::Options options = {}) {
@@ -242,6 +282,33 @@ TEST_F(WatchHubTest, AListEndsItsWatchesAndNoOthers) {
   EXPECT_FALSE(hub_->Find({pods_->id()}, "20"));
   nodes_->Commit({{"n1", "30"}}, "30");
   EXPECT_EQ(Next({nodes_->id()}, other, 1), std::vector<std::string>{"n1"});
+}
+
+TEST_F(WatchHubTest, ACollectionThatIsDroppedEndsItsResourcesWatches) {
+  Written more(owner_.get(), "pods", "b");
+  more.BeginList();
+  more.EndList("10");
+  Advance();
+  Start();
+  const WatchHub::Collections both = {pods_->id(), more.id()};
+  hub_->Keep(both, "10", hub_->Position());
+  WatchHub::Place place, alone, nodes;
+  more.Commit({{"b/one", "20"}}, "20");
+  ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{"one"});
+  ASSERT_TRUE(hub_->Find(both, "20"));
+  const uint64_t before = hub_->Position();
+  EXPECT_TRUE(hub_->SameCollectionsSince(before));
+  ASSERT_TRUE(owner_->DropCollection(more.id()));
+  ASSERT_TRUE(owner_->Sync());
+  std::vector<FollowedChange> changes;
+  const auto later = SteadyClock::now() + std::chrono::seconds(30);
+  const auto open = [] { return false; };
+  EXPECT_EQ(hub_->Next(both, place, later, open, changes), WatchHub::Wake::kListed);
+  EXPECT_EQ(hub_->Next({pods_->id()}, alone, later, open, changes), WatchHub::Wake::kListed);
+  EXPECT_FALSE(hub_->SameCollectionsSince(before));
+  for (const char* version : {"10", "20"}) EXPECT_FALSE(hub_->Find(both, version)) << version;
+  nodes_->Commit({{"n1", "30"}}, "30");
+  EXPECT_EQ(Next({nodes_->id()}, nodes, 1), std::vector<std::string>{"n1"});
 }
 
 }  // namespace

@@ -314,5 +314,44 @@ TEST(MetricsTextTest, ReadsSamplesAndQuantiles) {
   EXPECT_EQ(metrics.Quantile("none", {}, 0.5), std::nullopt);
 }
 
+TEST_F(RunTest, NoColorIsForLogLinesToo) {
+  RunOptions terminal;
+  terminal.program = "script";
+  for (const bool colour : {true, false}) {
+    terminal.environment = {"TERM=xterm", colour ? "NO_COLOR=" : "NO_COLOR=1"};
+    const Outcome run = RunLarder(
+        {"-qec",
+         std::string(LARDER_COMMAND) + " run pods --until-synced --log-level info --store " +
+             Path() + (colour ? "a" : "b") + " --server " + simulator_->Url(),
+         "/dev/null"},
+        terminal);
+    EXPECT_NE(run.out.find(": listed "), std::string::npos) << run.out << run.err;
+    EXPECT_EQ(run.out.find("\033[32minfo") != std::string::npos, colour) << run.out;
+  }
+}
+
+// `run` and `diff` read the file of that option.
+TEST(SimulateTest, AKubeconfigOfSomebodyElseIsLeftAlone) {
+  const ScratchDirectory scratch;
+  const std::string mine = "apiVersion: v1\nkind: Config\n";
+  std::ofstream(scratch / "mine") << mine;
+  const Outcome refused = RunLarder({"simulate", "--tls", "--kubeconfig", scratch / "mine"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("was not written by larder simulate"), std::string::npos)
+      << refused.err;
+  std::stringstream left;
+  left << std::ifstream(scratch / "mine").rdbuf();
+  EXPECT_EQ(left.str(), mine);
+  // Its own from an earlier start is replaced, by one that is its owner's, too.
+  const std::string own = scratch / "own";
+  for (int times = 0; times < 2; ++times) {
+    const Background simulator({"simulate", "--objects", "1", "--tls", "--kubeconfig", own});
+    struct stat info {};
+    ASSERT_EQ(::stat(own.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600U);
+    ::chmod(own.c_str(), 0644);
+  }
+}
+
 }  // namespace
 }  // namespace larder

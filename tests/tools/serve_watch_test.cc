@@ -226,6 +226,52 @@ TEST_F(ServeWatchTest, AWatchThatIsToLastForAgesLastsForAWhile) {
   EXPECT_EQ(events[0]["type"], "ADDED") << events[0];
 }
 
+// The owner has a key for them, and who looks has none.
+TEST_F(ServeWatchTest, ASecretThatChangesStopsNoWatchOfPods) {
+  const std::string path = scratch_ / "locked";
+  WriteKey(scratch_ / "key");
+  const auto owner = Store::Open({.path = path, .encryption_key_file = scratch_ / "key"});
+  ASSERT_TRUE(owner) << owner.error().ToString();
+  Written secrets(owner->get(), "secrets"), pods(owner->get(), "pods");
+  for (Written* written : {&secrets, &pods}) {
+    written->BeginList();
+    written->EndList("10");
+  }
+  ServedStore served(path);
+  const auto events = served.Watch(From("10"), 1, [&] {
+    secrets.Commit({{"a/key", "20"}}, "20");
+    pods.Commit({{"a/one", "21"}}, "21");
+  });
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["type"], "ADDED") << events[0];
+  const char* const all = "/api/v1/secrets";
+  const auto gone =
+      served.Watch(std::string(all) + "?watch=1&timeoutSeconds=15&resourceVersion=10", 1);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0]["object"]["code"], 410) << gone[0];
+  const std::pair<const char*, int> answers[] = {{all, 403}, {kPods, 200}, {"/readyz", 200}};
+  for (const auto& [asked, status] : answers) {
+    const auto answer = served.Ask(asked);
+    ASSERT_TRUE(answer) << asked;
+    EXPECT_EQ(answer->status, status) << asked << answer->body;
+  }
+  RunOptions options;
+  options.signal = SIGINT;
+  bool written = false;
+  options.stop_when = [&](const std::string& out) {
+    if (!written && out.find("one") != std::string::npos) {
+      written = true;
+      secrets.Commit({{"a/key", "30"}}, "30");
+      pods.Commit({{"a/two", "31"}}, "31");
+    }
+    return out.find("two") != std::string::npos;
+  };
+  const Outcome watch =
+      RunLarder({"get", "pods", "-A", "-w", "--store", path, "-o", "name"}, options);
+  EXPECT_EQ(watch.exit_code, 0) << watch.err;
+  EXPECT_NE(watch.out.find("pod/two"), std::string::npos) << watch.out << watch.err;
+}
+
 TEST_F(ServeWatchTest, GetSaysThatAListCameBetweenAndWhatDiffers) {
   FillPods();
   RunOptions options;

@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 namespace larder {
+
+void WriteKey(const std::string& path) {
+  std::ofstream(path) << std::string(43, 'A') << "=\n";
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+}
 
 ServedStore::ServedStore(const std::string& path)
     : server_({"serve", "--store", path, "--no-token"}), client_(server_.line()) {
@@ -38,10 +46,12 @@ std::vector<Json> ServedStore::Watch(const std::string& path, size_t count,
   return events;
 }
 
-Written::Written(Store* store, const std::string& resource) : resource_(*LookupResource(resource)) {
+Written::Written(Store* store, const std::string& resource, const std::string& ns)
+    : resource_(*LookupResource(resource)) {
   CollectionSpec spec;
   spec.cluster_uid = "11111111-2222-3333-4444-555555555555";
   spec.resource = resource_;
+  spec.ns = ns;
   auto opened = Indexer::Open(store, nullptr, spec, {});
   EXPECT_TRUE(opened) << opened.error().ToString();
   indexer_ = *std::move(opened);

@@ -14,6 +14,9 @@
 
 namespace larder {
 
+// A key for StoreOptions::encryption_key_file.
+void WriteKey(const std::string& path);
+
 class ServedStore {
  public:
   explicit ServedStore(const std::string& path);
@@ -33,7 +36,8 @@ class ServedStore {
 // A collection as its informer writes it: watch events move the cursor, a list's objects do not.
 class Written {
  public:
-  Written(Store* store, const std::string& resource);
+  // Of one namespace; empty: of all.
+  Written(Store* store, const std::string& resource, const std::string& ns = "");
 
   CollectionId id() const { return indexer_->collection().id; }
   // One commit. `key` is "namespace/name" or "name"; an empty version deletes.

@@ -1,14 +1,14 @@
 // Stores that hold one resource as several collections, apart or overlapping.
 #include <gtest/gtest.h>
-#include <httplib.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "indexer/indexer.h"
-#include "tests/tools/background.h"
 #include "tests/tools/process.h"
+#include "tests/tools/served_store.h"
 
 namespace larder {
 namespace {
@@ -169,34 +169,13 @@ TEST_F(SeveralCollectionsTest, WhatOnlyTheRestOfAnObjectSaysIsUnknown) {
 
 class ServeSeveralTest : public SeveralCollectionsTest {
  protected:
-  void Serve() {
-    server_ = std::make_unique<Background>(
-        std::vector<std::string>{"serve", "--store", Path(), "--no-token"});
-    client_ = std::make_unique<httplib::Client>(server_->line());
-    client_->set_read_timeout(20);
-  }
-  Json Get(const std::string& path) {
-    const auto answer = client_->Get(path);
-    return answer ? Json::parse(answer->body, nullptr, false) : Json();
-  }
-  // The events of a watch, until there are so many.
+  void Serve() { served_ = std::make_unique<ServedStore>(Path()); }
+  Json Get(const std::string& path) { return served_->Get(path); }
   std::vector<Json> Watch(const std::string& path, size_t count) {
-    std::vector<Json> events;
-    std::string rest;
-    httplib::Client client(server_->line());
-    client.set_read_timeout(20);
-    (void)client.Get(path, [&](const char* data, size_t size) {
-      rest.append(data, size);
-      for (size_t end = 0; (end = rest.find('\n')) != std::string::npos; rest.erase(0, end + 1)) {
-        events.push_back(Json::parse(rest.substr(0, end), nullptr, false));
-      }
-      return events.size() < count;
-    });
-    return events;
+    return served_->Watch(path, count);
   }
 
-  std::unique_ptr<Background> server_;
-  std::unique_ptr<httplib::Client> client_;
+  std::unique_ptr<ServedStore> served_;
 };
 
 TEST_F(ServeSeveralTest, AWatchFromAListFollowsAllOfThem) {
@@ -209,7 +188,7 @@ TEST_F(ServeSeveralTest, AWatchFromAListFollowsAllOfThem) {
   EXPECT_EQ(list["metadata"]["resourceVersion"], "11");
   const Json part = Get("/api/v1/namespaces/a/pods");
   EXPECT_EQ(part["metadata"]["resourceVersion"], "31") << part;
-  const auto other = client_->Get("/api/v1/namespaces/c/pods");
+  const auto other = served_->Ask("/api/v1/namespaces/c/pods");
   ASSERT_TRUE(other);
   EXPECT_NE(other->get_header_value("Warning").find("does not hold pods of namespace c"),
             std::string::npos);
@@ -231,6 +210,38 @@ TEST_F(ServeSeveralTest, AWatchFromAListFollowsAllOfThem) {
   const auto late = Watch("/api/v1/pods?watch=true&resourceVersion=40&timeoutSeconds=15", 1);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0]["object"]["metadata"]["namespace"], "b") << late[0];
+}
+
+// `larder run pods -n a` becomes `larder run pods -n a,b`.
+TEST_F(ServeSeveralTest, ACollectionThatIsAddedEndsTheWatchesThatDoNotFollowIt) {
+  const auto owner = Store::Open({.path = Path()});
+  ASSERT_TRUE(owner);
+  Put(**owner, PodsOf("a"), "a/one", "10");
+  Serve();
+  ASSERT_EQ(Get("/api/v1/pods")["items"].size(), 1u);
+  const std::string from = "/api/v1/pods?watch=true&timeoutSeconds=15&resourceVersion=";
+  const auto open = served_->Watch(from + "10", 2, [&] {
+    Put(**owner, PodsOf("b"), "b/one", "20");
+    Put(**owner, PodsOf("a"), "a/two", "30");
+  });
+  ASSERT_FALSE(open.empty());
+  EXPECT_EQ(open.back()["object"]["code"], 410) << Json(open);
+  // Who lists at once, or as soon as b is complete, gets both, and follows both.
+  Json list;
+  do {
+    list = Get("/api/v1/pods");
+  } while (list.value("code", 0) == 429);
+  std::set<std::string> namespaces;
+  for (const Json& pod : list["items"]) {
+    namespaces.insert(pod["metadata"].value("namespace", ""));
+  }
+  EXPECT_EQ(namespaces, (std::set<std::string>{"a", "b"})) << list;
+  Put(**owner, PodsOf("b"), "b/two", "40");
+  // What the list has already may come again.
+  const auto next = Watch(from + list["metadata"].value("resourceVersion", ""), 2);
+  EXPECT_TRUE(std::any_of(next.begin(), next.end(), [](const Json& event) {
+    return event["object"]["metadata"].value("namespace", "") == "b";
+  })) << Json(next);
 }
 
 TEST_F(ServeSeveralTest, PagesGoThroughAllOfThem) {

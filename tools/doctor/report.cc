@@ -94,7 +94,7 @@ std::string RenderJson(const DoctorReport& report) {
     out["tables"].push_back(
         {{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}});
   }
-  return out.dump(2) + "\n";
+  return IndentedJson(out);
 }
 
 std::string RenderMarkdown(const DoctorReport& report) {

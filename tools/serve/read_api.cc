@@ -22,8 +22,16 @@ using apiserver::Parameter;
 // How many objects of a list are read at a time, and how much of them, whatever a client asks for.
 constexpr size_t kPage = 500;
 constexpr size_t kPageBytes = size_t{8} << 20;
-// A book older than this is read again: new collections show by then.
+// A book older than this is read again: custom kinds may look different by then.
 constexpr std::chrono::seconds kBookAge{2};
+
+ApiStatus ForbiddenStatus(const std::string& message) {
+  ApiStatus status;
+  status.code = 403;
+  status.reason = "Forbidden";
+  status.message = message;
+  return status;
+}
 
 ApiStatus StatusOf(const Error& error) {
   switch (error.code) {
@@ -31,6 +39,8 @@ ApiStatus StatusOf(const Error& error) {
       return apiserver::BadRequestStatus(error.message);
     case ErrorCode::kGone:
       return apiserver::ExpiredStatus(error.message);
+    case ErrorCode::kForbidden:  // encrypted, and there is no key here
+      return ForbiddenStatus(error.message);
     default:
       return apiserver::InternalStatus(error.message);
   }
@@ -152,7 +162,10 @@ ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,
 Result<ReadApi::BookPtr> ReadApi::Book() {
   MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (book_ && now - read_at_ < kBookAge) return book_;
+  if (book_ && now - read_at_ < kBookAge && hub_->SameCollectionsSince(read_position_)) {
+    return book_;
+  }
+  read_position_ = hub_->Position();
   auto book = follower_->Read([](Store& store) { return ResourceBook::Read(store); });
   if (!book) return tl::unexpected(book.error());
   book_ = *std::move(book);
@@ -174,6 +187,7 @@ void ReadApi::Handle(const httplib::Request& request, httplib::Response& respons
   if (request.method != "GET" && request.method != "HEAD") {
     return AnswerStatus(ReadOnlyStatus(request.method), response);
   }
+  const uint64_t position = hub_->Position();
   auto book = Book();
   if (!book) return AnswerStatus(StatusOf(book.error()), response);
   if (AnswerDocument(request, **book, response)) return;
@@ -181,7 +195,7 @@ void ReadApi::Handle(const httplib::Request& request, httplib::Response& respons
   if (!target) return AnswerStatus(target.error(), response);
   const auto shape = ShapeOf(request.get_header_value("Accept"));
   if (!shape) return AnswerStatus(shape.error(), response);
-  Call call{request, response, connection, *std::move(target), *shape};
+  Call call{request, response, connection, *std::move(target), *shape, position};
   const ApiResult<void> done = !call.target.name.empty()                           ? Get(call)
                                : apiserver::FlagParameter(request.params, "watch") ? Watch(call)
                                                                                    : List(call);
@@ -300,7 +314,8 @@ class ReadApi::ListTransfer {
         shape_(*call.target.resource, call.shape, Parameter(call.request.params, "includeObject")),
         query_(std::move(query)),
         wanted_(std::move(wanted)),
-        limited_(query_.limit != 0) {
+        limited_(query_.limit != 0),
+        position_(call.position) {
     const StoredResource& stored = target_.resource->stored;
     within_ = stored.Within(query_.ns);
     // The version is for a watch: it is that of what the watch will follow.
@@ -321,7 +336,8 @@ class ReadApi::ListTransfer {
       return ListObjects(store, within_, query_);
     });
     if (!page) return tl::unexpected(StatusOf(page.error()));
-    if (!standing.synced || !all.synced || (began_ && all.lists != lists_)) {
+    const bool others = !began_ && !hub_->SameCollectionsSince(position_);
+    if (!standing.synced || !all.synced || others || (began_ && all.lists != lists_)) {
       return tl::unexpected(BeingListedStatus(target_.resource->info->resource));
     }
     const bool more = !page->continue_token.empty() && !limited_;
@@ -354,6 +370,7 @@ class ReadApi::ListTransfer {
   Query query_;
   const WantedVersion wanted_;
   const bool limited_;
+  const uint64_t position_;
   StoredResource within_;
   StoredResource followed_;
   bool watchable_ = false;

@@ -50,6 +50,7 @@ class ReadApi {
     apiserver::Connection& connection;
     Target target;
     Shape shape = Shape::kObject;
+    uint64_t position = 0;  // the hub's when it came: the book knows all collections up to there
   };
   class ListTransfer;
 
@@ -67,6 +68,7 @@ class ReadApi {
   Mutex mutex_;
   BookPtr book_ LARDER_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point read_at_ LARDER_GUARDED_BY(mutex_){};
+  uint64_t read_position_ LARDER_GUARDED_BY(mutex_) = 0;
 };
 
 // Where the collections of a resource stand.

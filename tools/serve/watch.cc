@@ -16,7 +16,9 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLongest{1800};
 constexpr std::chrono::seconds kBookmarks{30};
 constexpr size_t kFlushBytes = size_t{128} << 10;
-constexpr const char* kListedAnew = "the store's owner lists the resource anew: list it again";
+constexpr const char* kListedAnew =
+    "the store's owner lists the resource anew, or the store keeps more or less of it now: list it "
+    "again";
 
 // Can an object be in both?
 bool Overlap(const CollectionSpec& a, const CollectionSpec& b) {
@@ -68,13 +70,14 @@ namespace {
 class StoreWatch {
  public:
   StoreWatch(StoreFollower* follower, WatchHub* hub, StoredResource resource, Query query,
-             Representation shape, const httplib::Request& request)
+             Representation shape, const httplib::Request& request, uint64_t since)
       : follower_(follower),
         hub_(hub),
         resource_(std::move(resource)),
         collections_(IdsOf(resource_)),
         query_(std::move(query)),
         shape_(std::move(shape)),
+        since_(since),
         version_(Parameter(request.params, "resourceVersion")),
         bookmarks_(FlagParameter(request.params, "allowWatchBookmarks")),
         initial_events_(FlagParameter(request.params, "sendInitialEvents")) {
@@ -96,6 +99,7 @@ class StoreWatch {
     sink_ = &sink;
     if (!Begin()) return false;
     if (gone_) return End();
+    if (!hub_->SameCollectionsSince(since_)) return Gone(kListedAnew) && End();
     auto bookmark_at = SteadyClock::now() + kBookmarks;
     for (;;) {
       std::vector<FollowedChange> changes;
@@ -222,7 +226,8 @@ class StoreWatch {
   const WatchHub::Collections collections_;
   const Query query_;
   const Representation shape_;
-  std::string version_;  // everything up to it is known to the client; empty: up to place_
+  const uint64_t since_;  // the hub's position when its collections were looked up
+  std::string version_;   // everything up to it is known to the client; empty: up to place_
   std::string newest_sent_;
   const bool bookmarks_;
   const bool initial_events_;
@@ -246,7 +251,7 @@ ApiResult<void> ReadApi::Watch(Call& call) {
       std::make_shared<StoreWatch>(follower_, hub_, *std::move(followed), *std::move(query),
                                    Representation(*call.target.resource, call.shape,
                                                   Parameter(call.request.params, "includeObject")),
-                                   call.request);
+                                   call.request, call.position);
   if (auto checked = watch->Check(); !checked) return checked;
   apiserver::Connection& connection = call.connection;
   call.response.set_header("Cache-Control", "no-cache, private");

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -26,7 +27,8 @@ WatchHub::WatchHub(StoreFollower* follower, Options options)
     MutexLock lock(mutex_);
     for (const CollectionInfo& info : *collections) {
       const std::string& version = info.cursor.resource_version;
-      lines_[info.id] = {version, info.cursor.state == SyncState::kSynced, version};
+      lines_[info.id] = {info.spec.resource.ToString(), version,
+                         info.cursor.state == SyncState::kSynced, version};
     }
   }
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -67,16 +69,34 @@ void WatchHub::Run(const std::stop_token& stop) {
 void WatchHub::Append(FollowedTurn turn) {
   MutexLock lock(mutex_);
   const CollectionId collection = turn.collection.id;
-  Line& line = lines_[collection];
+  const auto [at, added] = lines_.try_emplace(collection);
+  Line& line = at->second;
+  line.resource = turn.collection.spec.resource.ToString();
   line.version = turn.collection.cursor.resource_version;
   line.synced = turn.collection.cursor.state == SyncState::kSynced;
-  if (turn.broken) Break(collection, line);
+  if (turn.problem && !std::exchange(line.warned, true)) {
+    spdlog::warn("following {}: {}; its watches are told to list it again",
+                 turn.collection.spec.ToString(), turn.problem->message);
+  }
+  if (added || turn.gone) {
+    BreakAll(line.resource);
+  } else if (turn.broken) {
+    Break(collection, line);
+  }
+  if (turn.gone) lines_.erase(at);
   for (FollowedChange& change : turn.changes) {
     window_bytes_ += change.ByteSize();
     window_.push_back({collection, ++last_, std::move(change)});
   }
   while (window_.size() > options_.max_changes || window_bytes_ > options_.max_bytes) DropOldest();
   changed_.notify_all();
+}
+
+void WatchHub::BreakAll(const std::string& resource) {
+  for (auto& [collection, line] : lines_) {
+    if (line.resource == resource) Break(collection, line);
+  }
+  collections_changed_at_ = last_;
 }
 
 void WatchHub::Break(CollectionId collection, Line& line) {
@@ -108,6 +128,11 @@ void WatchHub::DropOldest() {
 uint64_t WatchHub::Position() const {
   MutexLock lock(mutex_);
   return last_;
+}
+
+bool WatchHub::SameCollectionsSince(uint64_t position) const {
+  MutexLock lock(mutex_);
+  return collections_changed_at_ <= position;
 }
 
 std::string WatchHub::Problem() const {

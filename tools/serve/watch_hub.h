@@ -3,7 +3,8 @@
 // One thread moves the store forward and keeps the last changes in a window. A watch asks for what
 // came behind a version; one that falls out of the window is told that its version is too old, as
 // by the real server. Where a collection is listed anew its history begins anew, too: its changes
-// leave the window, its watches end, and none begins from before. Thread-safe.
+// leave the window, its watches end, and none begins from before. So it is for all collections of a
+// resource when one of them comes or goes, because then a watch has others to follow. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -44,6 +45,9 @@ class WatchHub {
 
   // Where a watch begins: behind everything up to now.
   uint64_t Position() const;
+  // Has no collection come or gone behind this position? Who read the store's collections before it
+  // still knows them all.
+  bool SameCollectionsSince(uint64_t position) const;
   // A watch of these collections from `version` is to begin at `position`. For the version of a
   // list or a bookmark of several collections, which are not equally far: it does not say it
   // itself. The oldest of them are forgotten; a watch from those is told that it is too late.
@@ -57,7 +61,8 @@ class WatchHub {
   // Where the changes behind `version` begin. Fails with kGone where they are no longer all there.
   Result<Start> Find(const Collections& collections, std::string_view version) const;
 
-  // kTooSlow: some changes are gone. kListed: a collection was listed anew, or is.
+  // kTooSlow: some changes are gone. kListed: a collection was listed anew, or is, or has a break
+  // for another reason.
   enum class Wake { kChanges, kTime, kEnded, kTooSlow, kListed };
   // Waits for changes of the collections behind the place, and moves it.
   Wake Next(const Collections& collections, Place& place,
@@ -78,11 +83,13 @@ class WatchHub {
   };
   // A collection's history.
   struct Line {
+    std::string resource;
     std::string version;      // where it is
     bool synced = false;      // false: it is being listed
     std::string oldest;       // from here on the window has all; empty: from anywhere
     uint64_t dropped_at = 0;  // the newest position that left the window
     uint64_t listed_at = 0;   // the position of the newest break
+    bool warned = false;      // that it cannot be read
   };
   struct Kept {
     Collections collections;
@@ -99,6 +106,7 @@ class WatchHub {
   std::deque<Entry>::const_iterator Behind(uint64_t position) const LARDER_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
   void Append(FollowedTurn turn);
+  void BreakAll(const std::string& resource) LARDER_REQUIRES(mutex_);
   void Break(CollectionId collection, Line& line) LARDER_REQUIRES(mutex_);
   void DropOldest() LARDER_REQUIRES(mutex_);
 
@@ -110,6 +118,8 @@ class WatchHub {
   size_t window_bytes_ LARDER_GUARDED_BY(mutex_) = 0;
   uint64_t last_ LARDER_GUARDED_BY(mutex_) = 0;  // position of the newest
   std::map<CollectionId, Line> lines_ LARDER_GUARDED_BY(mutex_);
+  // The position at which one of them came or went.
+  uint64_t collections_changed_at_ LARDER_GUARDED_BY(mutex_) = 0;
   std::deque<Kept> kept_ LARDER_GUARDED_BY(mutex_);  // the oldest first
   std::string problem_ LARDER_GUARDED_BY(mutex_);
   bool stopped_ LARDER_GUARDED_BY(mutex_) = false;

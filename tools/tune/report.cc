@@ -185,7 +185,7 @@ std::string RenderTuneJson(const SearchOutcome& outcome,
       {"currentPercentBehindFront", current ? tuning::PercentBehindFront(outcome, *current) : 0},
       {"noise", std::move(noise)},
       {"candidates", std::move(candidates)}};
-  return out.dump(2) + "\n";
+  return IndentedJson(out);
 }
 
 }  // namespace larder::tools
