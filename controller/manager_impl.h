@@ -56,6 +56,9 @@ class Manager::Impl {
   // changes until then is kept for a source that is known; a new one gets every object.
   Result<void> AttachSources(bool mapped);
   Result<void> Attach(const Prepared& to, const Opened& opened);
+  // Of controllers and sources that an earlier run had: nobody comes for what is kept for them. The
+  // store is ours alone, and all of ours are attached.
+  void ForgetFormerSources();
   Result<std::vector<SharedInformer*>> OpenInformers(const Source& source,
                                                      const Resource& resource);
   // Of all that is opened. kCancelled: a stop was requested.

@@ -39,6 +39,19 @@ std::string RoleName(SourceRole role) {
   return "watches";
 }
 
+// A source is known by what it is, so that changing the order of calls changes nothing.
+std::string SourceName(const std::string& controller, SourceRole role, const Resource& resource) {
+  return fmt::format("{}/{}/{}", controller, RoleName(role), resource.ToString());
+}
+
+// Whichever controller's. Another enqueuer of the same informer is whoever's added it.
+bool IsSourceName(const std::string& name, const Resource& resource) {
+  const auto roles = {SourceRole::kFor, SourceRole::kOwns, SourceRole::kWatches};
+  return std::any_of(roles.begin(), roles.end(), [&](SourceRole role) {
+    return name.find(SourceName({}, role, resource)) != std::string::npos;
+  });
+}
+
 tl::unexpected<Error> Named(const Controller::Definition& definition, Error error) {
   error.message = "controller " + definition.name + ": " + error.message;
   return tl::unexpected(std::move(error));
@@ -91,6 +104,21 @@ Result<void> Manager::Impl::AttachSources(bool mapped) {
     }
   }
   return {};
+}
+
+void Manager::Impl::ForgetFormerSources() {
+  for (SharedInformer* informer : all_informers) {
+    for (const std::string& name : informer->AbsentEnqueuers()) {
+      if (!IsSourceName(name, informer->options().resource)) continue;
+      // What is kept costs room and nothing else: no reason not to work.
+      if (auto forgotten = informer->ForgetEnqueuer(name); !forgotten) {
+        spdlog::warn("changes are still kept for the source {}, which is gone: {}", name,
+                     forgotten.error().ToString());
+        continue;
+      }
+      spdlog::info("the source {} is gone: changes are not kept for it any more", name);
+    }
+  }
 }
 
 Result<void> Manager::Impl::WaitForIndexes(const std::stop_token& stop) {
@@ -240,8 +268,7 @@ Result<void> Manager::Impl::Attach(const Prepared& to, const Opened& opened) {
   }
   for (SharedInformer* informer : informers) {
     EnqueuerOptions enqueuer;
-    // A source is known by what it is, so that changing the order of calls changes nothing.
-    enqueuer.name = fmt::format("{}/{}/{}", kept.name, RoleName(source->role), resource.ToString());
+    enqueuer.name = SourceName(kept.name, source->role, resource);
     // Of several alike the first keeps that name.
     const int ordinal = ++alike[{informer, enqueuer.name}];
     if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);

@@ -52,6 +52,7 @@ Result<void> Manager::Impl::Run(const std::stop_token& stop) {
     LARDER_RETURN_IF_ERROR(MakeControllers(ended));
     LARDER_RETURN_IF_ERROR(Sync(ended));
     LARDER_RETURN_IF_ERROR(AttachSources(/*mapped=*/true));
+    ForgetFormerSources();
     return Work(ended);
   }();
   EndWork(!outcome && election.joinable() && !elector->IsLeader());

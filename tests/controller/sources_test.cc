@@ -177,6 +177,42 @@ TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
   EXPECT_EQ(runs_.Of("default/one") + runs_.Of("default/two"), 2);
 }
 
+TEST_F(ControllerTest, ASourceThatIsGoneLeavesNoRows) {
+  WorkQueue queue;  // of somebody who has an enqueuer beside the manager's
+  const auto configmaps = [](Manager& manager) {
+    InformerOptions asked;
+    asked.resource = *LookupResource("configmaps");
+    return *manager.informers()->ForResource(asked);
+  };
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(
+        ControllerBuilder(target).Named("old").For("configmaps").Complete(Counting()));
+    return ControllerBuilder(target)
+        .For("pods")
+        .Watches("configmaps", Itself())
+        .Owns("configmaps")
+        .Complete(Counting());
+  });
+  ASSERT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + std::chrono::seconds(30)));
+  ASSERT_TRUE(configmaps(**manager)->AddEnqueuer(&queue, {.name = "mine"},
+                                                 [](const ObjectChange&, const Enqueue&) {}));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  manager = Run([&](Manager& target) {
+    return ControllerBuilder(target).For("pods").Owns("configmaps").Complete(Counting());
+  });
+  ASSERT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + std::chrono::seconds(30)));
+  SharedInformer* const informer = configmaps(**manager);
+  EXPECT_EQ(informer->AbsentEnqueuers(), std::vector<std::string>{"mine"});
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"d","namespace":"default"}})"));
+  ASSERT_TRUE(Eventually([&] {
+    return (*manager)->client().Get("configmaps", {"default", "d"}).has_value();
+  }));
+  EXPECT_EQ(*(*manager)->store().DeltaHandlers(informer->GetIndexer().collection().id),
+            std::vector<std::string>{"~enqueuer/mine"});
+}
+
 TEST_F(ControllerTest, AMappedKeyThatIsTooLongIsDropped) {
   const auto create = [&](const std::string& name, size_t bytes) {
     ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"namespace":"default","name":")" +
