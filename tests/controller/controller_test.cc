@@ -311,7 +311,11 @@ TEST_F(ControllerTest, AResyncIsRememberedAfterItsKeys) {
     options.durability = durability;
     options.flush_interval = milliseconds(0);
     prometheus::Registry registry;
-    Controller controller({.name = name}, *WorkQueue::Open(options), {.registry = &registry});
+    Controller::Definition definition;
+    definition.name = name;
+    Controller::Environment environment;
+    environment.registry = &registry;
+    Controller controller(std::move(definition), *WorkQueue::Open(std::move(options)), environment);
     internal::Resyncer resyncer(&store, RealClock());
     resyncer.Add({&controller, {pods}, {}, std::chrono::hours(1)});
     const uint64_t syncs = measured->Counters().syncs;
