@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/thread_name.h"
+#include "client/retry.h"
 
 namespace larder {
 namespace {
@@ -119,8 +120,8 @@ Result<Outcome> Controller::Run(const ObjectKey& key, const WorkItem& item,
                            environment_.clock);
   const ReconcileRequest request{key, item.failures};
   if (!deadlines_) return Call(context, request);
-  const auto guard =
-      deadlines_->Watch(run, environment_.clock->Now() + definition_.options.reconcile_timeout);
+  const auto guard = deadlines_->Watch(
+      run, Clock::After(environment_.clock->Now(), definition_.options.reconcile_timeout));
   Result<Outcome> outcome = Call(context, request);
   if (!guard.Expired() || runs_.stop_requested()) return outcome;
   metrics_.TimedOut();
@@ -198,6 +199,7 @@ void Controller::SettleError(const WorkItem& item, const ReconcileLog& log, cons
     log.Info("interrupted, kept for later: {}", text);
   } else {
     options.rate_limited = true;
+    options.at_least = ServerPause(error);
     options.error = text;
     log.Error("failed: {} failures={}", text, item.failures + 1);
   }

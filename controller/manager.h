@@ -5,9 +5,10 @@
 // asks nothing of the server, so that a process whose server is away starts, and waits.
 //
 // Run, in this order: serve health; find out which cluster it is; open the informers and attach the
-// queues; sync; with leader election wait for the lease; work. On a stop: hand out no more keys;
-// wait for running reconciles up to shutdown_timeout, then ask them to end; give up the lease; end
-// the informers. What was under way is in the store and goes on at the next start.
+// queues; sync; attach what mappings queue; with leader election wait for the lease; work. On a
+// stop: hand out no more keys; wait for running reconciles up to shutdown_timeout, then ask them to
+// end; give up the lease; end the informers. What was under way is in the store and goes on at the
+// next start.
 //
 // A lost lease stops the work before another can hold it: running reconciles are asked to end at
 // once, writes through the client are refused from then on, and Run returns an error, so that the

@@ -4,8 +4,11 @@
 #include <prometheus/registry.h>
 
 #include <condition_variable>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -47,8 +50,15 @@ class Manager::Impl {
     bool forgetful = false;
   };
   Result<Prepared> MakeController(Controller::Definition definition, const std::stop_token& stop);
-  // Changes are queued from now on.
-  Result<void> Attach(const Prepared& prepared);
+  // Changes are queued from now on. Those of For and Owns before the informers start, in the
+  // commits of their first lists. Those of Watches (`mapped`) when all are in sync: a mapping that
+  // reads what is not listed yet finds nothing, and would be done with its object for good. What
+  // changes until then is kept for a source that is known; a new one gets every object.
+  Result<void> AttachSources(bool mapped);
+  Result<void> Attach(const Prepared& to, const Opened& opened);
+  // Of controllers and sources that an earlier run had: nobody comes for what is kept for them. The
+  // store is ours alone, and all of ours are attached.
+  void ForgetFormerSources();
   Result<std::vector<SharedInformer*>> OpenInformers(const Source& source,
                                                      const Resource& resource);
   // Of all that is opened. kCancelled: a stop was requested.
@@ -119,7 +129,10 @@ class Manager::Impl {
   std::optional<Error> not_answered LARDER_GUARDED_BY(mutex);
   std::string not_built LARDER_GUARDED_BY(mutex);
 
-  std::vector<SharedInformer*> all_informers;          // Run's; some more than once
+  std::vector<SharedInformer*> all_informers;  // Run's; some more than once
+  std::vector<Prepared> prepared;              // Run's
+  // Run's: how many enqueuers of this name an informer has.
+  std::map<std::pair<const SharedInformer*, std::string>, int> alike;
   std::stop_source ending;                             // of Run itself
   std::stop_source work;                               // of runnables, resyncs and the election
   std::unique_ptr<internal::Resyncer> resyncer;        // of controllers that need the lease

@@ -2,7 +2,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <map>
 
 #include "controller/manager_impl.h"
 #include "controller/owner.h"
@@ -40,6 +39,24 @@ std::string RoleName(SourceRole role) {
   return "watches";
 }
 
+// A source is known by what it is, so that changing the order of calls changes nothing.
+std::string SourceName(const std::string& controller, SourceRole role, const Resource& resource) {
+  return fmt::format("{}/{}/{}", controller, RoleName(role), resource.ToString());
+}
+
+// Whichever controller's. Another enqueuer of the same informer is whoever's added it.
+bool IsSourceName(const std::string& name, const Resource& resource) {
+  const auto roles = {SourceRole::kFor, SourceRole::kOwns, SourceRole::kWatches};
+  return std::any_of(roles.begin(), roles.end(), [&](SourceRole role) {
+    return name.find(SourceName({}, role, resource)) != std::string::npos;
+  });
+}
+
+tl::unexpected<Error> Named(const Controller::Definition& definition, Error error) {
+  error.message = "controller " + definition.name + ": " + error.message;
+  return tl::unexpected(std::move(error));
+}
+
 }  // namespace
 
 Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
@@ -67,25 +84,41 @@ Result<void> Manager::Impl::MakeControllers(const std::stop_token& stop) {
     MutexLock lock(mutex);
     wanted = definitions;
   }
-  const auto named = [](const Controller::Definition& definition, Error error) {
-    error.message = "controller " + definition.name + ": " + error.message;
-    return tl::unexpected(std::move(error));
-  };
-  std::vector<Prepared> prepared;
   for (const Controller::Definition& definition : wanted) {
     Result<Prepared> made = MakeController(definition, stop);
-    if (!made) return named(definition, std::move(made).error());
+    if (!made) return Named(definition, std::move(made).error());
     prepared.push_back(*std::move(made));
   }
-  // When all informers and their indexes are there: a mapping may read what another controller
-  // watches, and what it does not find is not queued.
+  // Predicates and mappings may read what another controller watches.
   LARDER_RETURN_IF_ERROR(WaitForIndexes(stop));
+  return AttachSources(/*mapped=*/false);
+}
+
+Result<void> Manager::Impl::AttachSources(bool mapped) {
   for (const Prepared& one : prepared) {
-    if (auto attached = Attach(one); !attached) {
-      return named(one.controller->definition(), std::move(attached).error());
+    for (const Opened& opened : one.sources) {
+      if ((opened.source->role == SourceRole::kWatches) != mapped) continue;
+      if (auto attached = Attach(one, opened); !attached) {
+        return Named(one.controller->definition(), std::move(attached).error());
+      }
     }
   }
   return {};
+}
+
+void Manager::Impl::ForgetFormerSources() {
+  for (SharedInformer* informer : all_informers) {
+    for (const std::string& name : informer->AbsentEnqueuers()) {
+      if (!IsSourceName(name, informer->options().resource)) continue;
+      // What is kept costs room and nothing else: no reason not to work.
+      if (auto forgotten = informer->ForgetEnqueuer(name); !forgotten) {
+        spdlog::warn("changes are still kept for the source {}, which is gone: {}", name,
+                     forgotten.error().ToString());
+        continue;
+      }
+      spdlog::info("the source {} is gone: changes are not kept for it any more", name);
+    }
+  }
 }
 
 Result<void> Manager::Impl::WaitForIndexes(const std::stop_token& stop) {
@@ -202,57 +235,53 @@ Result<Manager::Impl::Prepared> Manager::Impl::MakeController(Controller::Defini
     const auto error = controller->queue().Status().error;
     return error ? tl::unexpected(*error) : Result<void>();
   });
-  Prepared prepared;
-  prepared.controller = controller;
+  Prepared made;
+  made.controller = controller;
   for (const Source& source : kept.sources) {
     Opened opened{&source, {}, {}};
     LARDER_ASSIGN_OR_RETURN(opened.resource, Resolve(source.resource, stop));
     LARDER_ASSIGN_OR_RETURN(opened.informers, OpenInformers(source, opened.resource));
-    if (source.role == SourceRole::kFor) prepared.owner = opened.resource;
+    if (source.role == SourceRole::kFor) made.owner = opened.resource;
     LARDER_ASSIGN_OR_RETURN(const Store* const keeper, store->KeeperOf(opened.resource));
-    prepared.forgetful = prepared.forgetful || keeper != store.get();
-    prepared.sources.push_back(std::move(opened));
+    made.forgetful = made.forgetful || keeper != store.get();
+    made.sources.push_back(std::move(opened));
   }
-  return prepared;
+  return made;
 }
 
-Result<void> Manager::Impl::Attach(const Prepared& prepared) {
-  Controller* const controller = prepared.controller;
+Result<void> Manager::Impl::Attach(const Prepared& to, const Opened& opened) {
+  const auto& [source, resource, informers] = opened;
+  Controller* const controller = to.controller;
   const Controller::Definition& kept = controller->definition();
-  const Resource& owner = prepared.owner;
-  std::map<std::pair<const SharedInformer*, std::string>, int> alike;
-  for (const auto& [source, resource, informers] : prepared.sources) {
-    std::vector<Predicate> predicates = kept.predicates;
-    predicates.insert(predicates.end(), source->options.predicates.begin(),
-                      source->options.predicates.end());
-    const MapFunction map = source->role == SourceRole::kOwns
-                                ? OwnerOf(owner.kind, owner.ApiVersion(), true, owner.namespaced)
-                                : source->map;
-    const int32_t priority = source->options.priority.value_or(kept.options.priority);
-    EnqueueFunction function = internal::MakeEnqueueFunction(kept.name, map, predicates, priority);
-    if (elector && kept.options.needs_leader_election) {
-      function = BehindWhileNotLeading(std::move(function),
-                                       std::min(priority, kept.options.initial_priority));
-    }
-    for (SharedInformer* informer : informers) {
-      EnqueuerOptions enqueuer;
-      // A source is known by what it is, so that changing the order of calls changes nothing.
-      enqueuer.name =
-          fmt::format("{}/{}/{}", kept.name, RoleName(source->role), resource.ToString());
-      // Of several alike the first keeps that name.
-      const int ordinal = ++alike[{informer, enqueuer.name}];
-      if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
-      enqueuer.revision = kept.options.revision;
-      enqueuer.initial_priority = kept.options.initial_priority;
-      enqueuer.always_initial = prepared.forgetful && source->role == SourceRole::kFor;
-      controller->WaitFor(informer);
-      LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
-    }
-    const auto period = kept.options.resync_period.value_or(config.resync_period);
-    if (source->role == SourceRole::kFor && period.count() > 0) {
-      const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
-      one->Add({controller, informers, predicates, period});
-    }
+  std::vector<Predicate> predicates = kept.predicates;
+  predicates.insert(predicates.end(), source->options.predicates.begin(),
+                    source->options.predicates.end());
+  const MapFunction map =
+      source->role == SourceRole::kOwns
+          ? OwnerOf(to.owner.kind, to.owner.ApiVersion(), true, to.owner.namespaced)
+          : source->map;
+  const int32_t priority = source->options.priority.value_or(kept.options.priority);
+  EnqueueFunction function = internal::MakeEnqueueFunction(kept.name, map, predicates, priority);
+  if (elector && kept.options.needs_leader_election) {
+    function = BehindWhileNotLeading(std::move(function),
+                                     std::min(priority, kept.options.initial_priority));
+  }
+  for (SharedInformer* informer : informers) {
+    EnqueuerOptions enqueuer;
+    enqueuer.name = SourceName(kept.name, source->role, resource);
+    // Of several alike the first keeps that name.
+    const int ordinal = ++alike[{informer, enqueuer.name}];
+    if (ordinal > 1) enqueuer.name += fmt::format("/{}", ordinal);
+    enqueuer.revision = kept.options.revision;
+    enqueuer.initial_priority = kept.options.initial_priority;
+    enqueuer.always_initial = to.forgetful && source->role == SourceRole::kFor;
+    controller->WaitFor(informer);
+    LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
+  }
+  const auto period = kept.options.resync_period.value_or(config.resync_period);
+  if (source->role == SourceRole::kFor && period.count() > 0) {
+    const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
+    one->Add({controller, informers, predicates, period});
   }
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/thread_name.h"
+#include "client/retry.h"
 #include "controller/manager_impl.h"
 #include "reflector/reflector.h"
 
@@ -51,6 +52,8 @@ Result<void> Manager::Impl::Run(const std::stop_token& stop) {
     LARDER_RETURN_IF_ERROR(FindCluster(ended));
     LARDER_RETURN_IF_ERROR(MakeControllers(ended));
     LARDER_RETURN_IF_ERROR(Sync(ended));
+    LARDER_RETURN_IF_ERROR(AttachSources(/*mapped=*/true));
+    ForgetFormerSources();
     return Work(ended);
   }();
   EndWork(!outcome && election.joinable() && !elector->IsLeader());
@@ -90,6 +93,9 @@ Result<void> Manager::Impl::Serve() {
     if (synced) return {};
     return MakeError(ErrorCode::kNotReady, "not in sync yet");
   });
+  if (elector) {
+    health->AddReadyCheck("lease", [this] { return elector->Ready(); });
+  }
   health->OnScrape([this] { PublishLeadership(); });
   if (config.listen == "0") return {};
   return health->Start({config.listen, config.tls_cert_file, config.tls_key_file});
@@ -114,7 +120,7 @@ auto Manager::Impl::UntilAnswered(const Ask& ask, bool whatever_it_says,
       MutexLock lock(mutex);
       not_answered = answer.error();
     }
-    if (!clock->SleepFor(pause, stop)) break;
+    if (!clock->SleepFor(std::max(pause, ServerPause(answer.error())), stop)) break;
   }
   return MakeError(ErrorCode::kCancelled, "stopped before the server was reached");
 }
@@ -280,7 +286,8 @@ void Manager::Impl::EndWork(bool lost_lease) {
     for (Controller* controller : all) controller->CancelRuns();
   }
   for (internal::Resyncer* one : Resyncers()) one->BeginStop();
-  if (!lost_lease) lost_lease = !WaitWhileHolding(clock->Now() + config.shutdown_timeout);
+  if (!lost_lease)
+    lost_lease = !WaitWhileHolding(Clock::After(clock->Now(), config.shutdown_timeout));
   for (Controller* controller : all) controller->CancelRuns();
   const Clock::Steady begin = clock->Now();
   const Clock::Steady longest = lost_lease ? LeaseEnds() : begin + kCancelPatience;

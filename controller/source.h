@@ -3,7 +3,9 @@
 //
 // Mapping and predicates run inside the commit of the change, so that the queue item is stored if
 // and only if the change is. They may read the store through the manager's client, and must not
-// wait for the server. For an update the keys of the old and of the new state are queued.
+// wait for the server. A mapping is called when all that the manager watches is in sync, but for
+// what the server refuses; a predicate of For or Owns may read what is not listed yet (kNotReady).
+// For an update the keys of the old and of the new state are queued.
 //
 //   builder.Watches("configmaps", [&](const Object& config) { return PodsIn(config.ns()); });
 //   builder.Watches("events", OwnerOf("Pod"));

@@ -11,7 +11,9 @@ constexpr size_t kRowsPerCommit = 256;
 constexpr size_t kBytesPerCommit = size_t{4} << 20;  // of their objects
 
 // No handler's name begins so.
-std::string EnqueuerName(const std::string& name) { return "~enqueuer/" + name; }
+constexpr std::string_view kPrefix = "~enqueuer/";
+
+std::string EnqueuerName(const std::string& name) { return std::string(kPrefix) + name; }
 
 // Calls the user's function; what it throws must not end the commit.
 void CallEnqueue(const EnqueueFunction& function, const std::string& name,
@@ -78,6 +80,19 @@ void SharedInformer::ReleaseEnqueuer(const std::string& enqueuer) {
   MutexLock lock(mutex_);
   std::erase_if(enqueuers_, [&](const auto& one) { return one->options.name == enqueuer; });
   if (names_->Revision(name)) absent_.try_emplace(name, indexer_.get(), name);
+}
+
+std::vector<std::string> SharedInformer::AbsentEnqueuers() const {
+  std::vector<std::string> names;
+  MutexLock lock(mutex_);
+  for (const auto& [name, kept] : absent_) {
+    if (name.starts_with(kPrefix)) names.push_back(name.substr(kPrefix.size()));
+  }
+  return names;
+}
+
+Result<void> SharedInformer::ForgetEnqueuer(const std::string& name) {
+  return ForgetHandler(EnqueuerName(name));
 }
 
 // What changed while nobody of this name was there, deletes included.

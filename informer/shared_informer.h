@@ -153,6 +153,10 @@ class SharedInformer final : private ChangeSink {
   // `queue` must outlive the informer and have the informer's own store for the
   // items to be in the change's commit; else they are added right after it.
   Result<void> AddEnqueuer(WorkQueue* queue, EnqueuerOptions options, EnqueueFunction function);
+  // The names of enqueuers that were added once and are not there now: their changes are kept.
+  std::vector<std::string> AbsentEnqueuers() const;
+  // Ends what is kept for one of them: added again, it is new. kNotFound: none is kept.
+  Result<void> ForgetEnqueuer(const std::string& name);
 
   // Starts listing or watching; returns at once.
   void Start();

@@ -91,6 +91,7 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
     delay = delay > Duration(0) ? std::min(delay, limited) : limited;
     retry.requeues = options_.rate_limiter->NumRequeues(item);
   }
+  delay = std::max(delay, options.at_least);
   const bool delayed = delay > Duration(0);
   const internal::TimePoint moment =
       options.rate_limited ? Moment() : internal::TimePoint{delayed ? Now() : NowIfMeasured(), 0};
@@ -124,8 +125,7 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
 
 std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Duration timeout) {
   Clock::Steady deadline = Clock::Steady::max();
-  if (timeout != kForever)
-    deadline = Clock::Steady(Duration(internal::After(Now(), timeout.count())));
+  if (timeout != kForever) deadline = Clock::After(options_.clock->Now(), timeout);
   // Room for most keys before the lock is taken.
   WorkItem taken;
   taken.item.reserve(kUsualItemBytes);

@@ -96,6 +96,23 @@ TEST_F(ManagerTest, AResourceThatIsForbiddenIsNamedAndStopsNoOther) {
   EXPECT_TRUE(Eventually([&] { return ready().find("pods: Forbidden") != std::string::npos; }));
 }
 
+TEST_F(ManagerTest, ALeaseThatIsForbiddenIsNamedInReadyz) {
+  const apiserver::User user{.name = "me", .token = "t"};
+  apiserver::User no_leases = user;
+  no_leases.forbidden = {"leases.coordination.k8s.io"};
+  cluster().SetUsers({no_leases});
+  ManagerOptions options = ElectionOptions("one");
+  options.client->token = "t";
+  auto manager = RunPods(options);
+  const auto ready = [&] { return HttpGet((*manager)->port(), "/readyz"); };
+  EXPECT_TRUE(Eventually([&] {
+    return ready().find("[-]lease failed: Forbidden: ") != std::string::npos;
+  })) << ready();
+  cluster().SetUsers({user});
+  EXPECT_TRUE(Eventually([&] { return ready() == "ok"; })) << ready();
+  EXPECT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+}
+
 // A server that is away is nothing that a restart of this pod mends.
 TEST_F(ManagerTest, StaysReadyWhileTheServerIsAway) {
   auto manager = RunPods();
@@ -136,6 +153,29 @@ TEST_F(ManagerTest, LetsRunningReconcilesFinish) {
   ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
   std::jthread opener([&] {
     // While Stop waits; nothing depends on which of the two comes first.
+    RealClock()->SleepFor(milliseconds(50), {});
+    gate->Open();
+  });
+  EXPECT_TRUE(manager->Stop());
+  EXPECT_TRUE(finished);
+}
+
+TEST_F(ManagerTest, AShutdownTimeoutThatIsForEverLetsReconcilesFinish) {
+  ManagerOptions options = environment_->Options();
+  options.config.shutdown_timeout = std::chrono::hours(2'562'047);
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> finished{false};
+  auto manager = RunPods(
+      [&, gate](ReconcileContext& context, const ReconcileRequest& request) {
+        runs_.Add(request.key.ToString());
+        gate->Wait();
+        finished = !context.stop().stop_requested();
+        return Result<Outcome>(Outcome::Done());
+      },
+      options);
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  std::jthread opener([&] {
     RealClock()->SleepFor(milliseconds(50), {});
     gate->Open();
   });

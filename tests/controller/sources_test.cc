@@ -9,6 +9,7 @@
 #include "controller/builder.h"
 #include "controller/owner.h"
 #include "schema/resource.h"
+#include "schema/transform.h"
 #include "tests/controller/fixture.h"
 
 namespace larder {
@@ -143,7 +144,7 @@ TEST_F(ControllerTest, AMappingReadsWhatAnotherControllerWatchesFromTheStore) {
   manager.reset();
   runs_.Clear();
   lists = 0;
-  // The mapping runs on what is stored while the manager is put together, before any stream.
+  // The mapping runs on what is stored.
   manager = run(2);
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
   EXPECT_EQ(lists, 0U);
@@ -174,6 +175,42 @@ TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
   EXPECT_EQ(runs_.Keys().size(), 3u);
   EXPECT_EQ(runs_.Of("default/one") + runs_.Of("default/two"), 2);
+}
+
+TEST_F(ControllerTest, ASourceThatIsGoneLeavesNoRows) {
+  WorkQueue queue;  // of somebody who has an enqueuer beside the manager's
+  const auto configmaps = [](Manager& manager) {
+    InformerOptions asked;
+    asked.resource = *LookupResource("configmaps");
+    return *manager.informers()->ForResource(asked);
+  };
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(
+        ControllerBuilder(target).Named("old").For("configmaps").Complete(Counting()));
+    return ControllerBuilder(target)
+        .For("pods")
+        .Watches("configmaps", Itself())
+        .Owns("configmaps")
+        .Complete(Counting());
+  });
+  ASSERT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + std::chrono::seconds(30)));
+  ASSERT_TRUE(configmaps(**manager)->AddEnqueuer(&queue, {.name = "mine"},
+                                                 [](const ObjectChange&, const Enqueue&) {}));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  manager = Run([&](Manager& target) {
+    return ControllerBuilder(target).For("pods").Owns("configmaps").Complete(Counting());
+  });
+  ASSERT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + std::chrono::seconds(30)));
+  SharedInformer* const informer = configmaps(**manager);
+  EXPECT_EQ(informer->AbsentEnqueuers(), std::vector<std::string>{"mine"});
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"d","namespace":"default"}})"));
+  ASSERT_TRUE(Eventually([&] {
+    return (*manager)->client().Get("configmaps", {"default", "d"}).has_value();
+  }));
+  EXPECT_EQ(*(*manager)->store().DeltaHandlers(informer->GetIndexer().collection().id),
+            std::vector<std::string>{"~enqueuer/mine"});
 }
 
 TEST_F(ControllerTest, AMappedKeyThatIsTooLongIsDropped) {
@@ -248,6 +285,63 @@ TEST_F(ControllerTest, AMappingIsCalledWhenTheIndexesThatItReadsAreBuilt) {
   gate.Open();
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
   EXPECT_EQ(HttpGet(running->port(), "/readyz"), "ok");
+}
+
+// Configmaps are mapped to all services.
+Result<void> MapConfigmapsToServices(Manager& target, ReconcileFunction reconcile,
+                                     SourceOptions services = {}) {
+  LARDER_RETURN_IF_ERROR(target.Watch("services", std::move(services)));
+  return ControllerBuilder(target)
+      .For("pods")
+      .Watches("configmaps",
+               [&target](const Object&) {
+                 std::vector<ObjectKey> keys;
+                 const auto found = target.client().List("services");
+                 if (!found) return keys;
+                 for (const ObjectPtr& one : *found) keys.push_back(one->key());
+                 return keys;
+               })
+      .Complete(std::move(reconcile));
+}
+
+TEST_F(ControllerTest, AMappingIsCalledWhenTheCollectionsThatItReadsAreListed) {
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(target.Watch("configmaps"));
+    return ControllerBuilder(target).For("pods").Complete(Counting());
+  });
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  // A new mapping of what is stored, which reads what is not.
+  manager = Run([&](Manager& target) { return MapConfigmapsToServices(target, Counting()); });
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
+}
+
+TEST_F(ControllerTest, AMappingOfWhatChangedMeanwhileWaitsForWhatIsListedAnew) {
+  ASSERT_TRUE(cluster().Create("configmaps", R"({"metadata":{"name":"c","namespace":"default"}})"));
+  ASSERT_TRUE(cluster().Create("services", R"({"metadata":{"name":"s","namespace":"default"}})"));
+  auto manager = Run([&](Manager& target) { return MapConfigmapsToServices(target, Counting()); });
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  runs_.Clear();
+  ASSERT_TRUE(cluster().Patch("configmaps", "default", "c", R"({"data":{"new":"1"}})"));
+  const std::string changed((*cluster().Get("configmaps", "default", "c"))->resource_version());
+  cluster().AddFault(
+      {.type = apiserver::FaultType::kError, .resource = "services", .times = -1, .code = 503});
+  auto made = Manager::Create(environment_->Options());
+  ASSERT_TRUE(made) << made.error().ToString();
+  // Another transform: another collection, which is empty.
+  ASSERT_TRUE(MapConfigmapsToServices(**made, Counting(), {.transform = *DropPaths({"spec"})}));
+  testing::RunningManager running(*std::move(made));
+  ASSERT_TRUE(Eventually([&] {
+    const auto stored = running->client().Get("configmaps", {"default", "c"});
+    return running->informers() != nullptr && stored && (*stored)->resource_version() == changed;
+  }));
+  EXPECT_EQ(runs_.Of("default/s"), 0);
+  cluster().ClearFaults();
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/s") == 1; }));
 }
 
 TEST_F(ControllerTest, AStopEndsTheWaitForAnIndex) {
