@@ -366,6 +366,22 @@ TEST(WatchFrame, WhatElseAnEventHoldsIsSkipped) {
   EXPECT_TRUE(event->wire.has_value());
 }
 
+// Of a Status that no server sends: its document would be many times as large.
+TEST(ErrorFromStatus, OfAHugeOneOnlyCodeAndReasonAreRead) {
+  const auto error = [](const std::string& last) {
+    std::string lists = "[]";
+    while (lists.size() < size_t{2} << 20) lists += ",[]";
+    return ErrorFromStatus(
+        fmt::format(R"({{"message":"m","kind":"Status","x":[{}],{}}})", lists, last));
+  };
+  const Error gone = error(R"("reason":"Expired","code":410)");
+  EXPECT_EQ(gone.code, ErrorCode::kGone);
+  EXPECT_THAT(gone.message, HasSubstr("a Status of 2097"));
+  EXPECT_LT(gone.status_json.size(), 1000U);
+  EXPECT_EQ(error(R"("reason":7,"code":"x")").code, ErrorCode::kUnavailable);
+  EXPECT_EQ(error("nothing").code, ErrorCode::kProtocol);
+}
+
 // The same error, whichever way it came.
 struct ErrorCase {
   const char* name;
