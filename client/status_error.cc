@@ -105,7 +105,7 @@ std::string JsonOfProtobuf(std::string_view body) {
   KnownJson known;
   std::string json;
   const bool read =
-      WireUnknownToJson(*WireSchema::BuiltIn().Find(type), type, body, kMaxDepth, known, json)
+      WireUnknownToJson(*WireSchema::BuiltIn().Find(type), type, body, {kMaxDepth}, known, json)
           .has_value();
   return read ? json : std::string();
 }

@@ -146,7 +146,7 @@ Result<WatchEvent> WatchFrameParser::Parse(std::string_view frame) {
   const bool is_error = *named == WatchEvent::Type::kError;
   LARDER_ASSIGN_OR_RETURN(const WireHead head,
                           WireUnknownToJson(is_error ? status : wire_, is_error ? kStatus : type_,
-                                            object, max_depth_, known_, json_));
+                                            object, limits_, known_, json_, &too_large_));
   return WatchEvent{*named, json_, head};
 }
 

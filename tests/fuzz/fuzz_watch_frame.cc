@@ -72,7 +72,7 @@ std::vector<std::string> Expected(std::string_view stream) {
     const std::string_view frame = stream.substr(4, length);
     const bool allowed = length > 0 && length <= kMaxFrame;
     if (allowed && frame.size() < length) break;
-    larder::WatchFrameParser alone(Pod(), {"v1", "Pod"}, kMaxDepth);
+    larder::WatchFrameParser alone(Pod(), {"v1", "Pod"}, {kMaxDepth});
     const auto event = alone.Parse(frame);
     if (!allowed || !event) {
       out.emplace_back(kRefused);

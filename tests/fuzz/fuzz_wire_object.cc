@@ -1,7 +1,7 @@
-// An object in protobuf, of the kind that the first byte picks. What comes out must be JSON; and
-// made without what a transform cuts out it must be what the transform makes of the whole. Behind
-// four bytes of 0xff, which no message has in front of a field, a second one may follow, in the
-// same form: what is kept of one object must not show in another.
+// An object in protobuf, of the kind that the first byte picks. What comes out must be JSON, and no
+// larger than it may be; and made without what a transform cuts out it must be what the transform
+// makes of the whole. Behind four bytes of 0xff, which no message has in front of a field, a second
+// one may follow, in the same form: what is kept of one object must not show in another.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,13 +13,27 @@
 
 namespace {
 
-constexpr uint32_t kMaxDepth = 100;
-
 struct Input {
   larder::TypeMeta type;
   const larder::WireMessage* message = nullptr;
   std::string_view bytes;
+
+  // As the reflector's. What prints many empty messages comes to it.
+  larder::WireLimits Limits() const { return {100, 1024 + 16 * bytes.size()}; }
 };
+
+larder::Result<larder::WireHead> ToJson(const Input& input, const larder::WireMessage& message,
+                                        larder::KnownJson& known, std::string& json) {
+  bool too_large = false;
+  const larder::WireLimits limits = input.Limits();
+  auto head = larder::WireToJson(message, input.type, input.bytes, limits, known, json, &too_large);
+  if (head) LARDER_CHECK(json.size() <= limits.max_json_bytes);
+  // Not its text alone, but the room that was made for it.
+  constexpr size_t kFirstRoom = size_t{16} << 10;
+  LARDER_CHECK(json.size() <= kFirstRoom + 2 * limits.max_json_bytes);
+  LARDER_CHECK(!head || !too_large);
+  return head;
+}
 
 Input Read(std::string_view input) {
   static const std::vector<larder::TypeMeta> kinds = larder::WireSchema::BuiltIn().Kinds();
@@ -31,8 +45,7 @@ Input Read(std::string_view input) {
 // What became of it, with what is known.
 std::string Convert(const Input& input, larder::KnownJson& known) {
   std::string json;
-  const auto head =
-      larder::WireToJson(*input.message, input.type, input.bytes, kMaxDepth, known, json);
+  const auto head = ToJson(input, *input.message, known, json);
   return head ? std::to_string(head->body_at) + json : head.error().message;
 }
 
@@ -58,8 +71,7 @@ void CheckCut(const Input& input, const larder::ObjectPtr& whole, const larder::
   if (!projection) return;
   std::string json;
   larder::KnownJson known;
-  const auto head =
-      larder::WireToJson(projection->message(), input.type, input.bytes, kMaxDepth, known, json);
+  const auto head = ToJson(input, projection->message(), known, json);
   LARDER_CHECK(head.has_value());
   const auto applied = cut.apply(whole);
   if (applied) LARDER_CHECK((*applied)->json() == json);
@@ -74,7 +86,7 @@ void CheckOne(const Input& input) {
   const larder::TypeMeta& type = input.type;
   std::string json;
   larder::KnownJson known;
-  const auto head = larder::WireToJson(*input.message, type, input.bytes, kMaxDepth, known, json);
+  const auto head = ToJson(input, *input.message, known, json);
   if (!head) return;
   LARDER_CHECK(json.front() == '{' && json.back() == '}');
   // What JSON inside the messages makes of the whole may be refused, but what the metadata says

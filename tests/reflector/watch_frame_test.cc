@@ -350,7 +350,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return param.param.first; });
 
 TEST(WatchFrame, InvalidUtf8IsWhatGoMakesOfIt) {
-  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, 100);
+  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, {100});
   const std::string frame = EventFrame("ADDED", {.name = "a", .version = "5", .uid = "\xff\xc3("});
   const auto event = parser.Parse(std::string_view(frame).substr(4));
   ASSERT_TRUE(event) << event.error().ToString();
@@ -358,7 +358,7 @@ TEST(WatchFrame, InvalidUtf8IsWhatGoMakesOfIt) {
 }
 
 TEST(WatchFrame, WhatElseAnEventHoldsIsSkipped) {
-  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, 100);
+  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, {100});
   const std::string frame = EventFrame("MODIFIED", kA).substr(4) + ProtobufField(3, "more");
   const auto event = parser.Parse(frame);
   ASSERT_TRUE(event) << event.error().ToString();
@@ -393,7 +393,7 @@ struct ErrorCase {
 class ErrorFrameTest : public testing::TestWithParam<ErrorCase> {};
 
 TEST_P(ErrorFrameTest, IsTheErrorOfTheLine) {
-  WatchFrameParser frames(*WireSchema::BuiltIn().Find(kPod), kPod, 100);
+  WatchFrameParser frames(*WireSchema::BuiltIn().Find(kPod), kPod, {100});
   WatchLineParser lines(100);
   const auto framed = frames.Parse(std::string_view(GetParam().frame).substr(4));
   const auto line = lines.Parse(GetParam().line);
