@@ -115,7 +115,7 @@ void larder_count_queue(Fixture& fixture);
   for (int round = 0; round < kWireRounds; ++round) {
     for (const WireSample& sample : fixture.wire) {
       KnownJson known;
-      (void)OrDie(WireToJson(*sample.message, sample.type, sample.bytes, 1000, known, json));
+      (void)OrDie(WireToJson(*sample.message, sample.type, sample.bytes, {1000}, known, json));
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "client/discovery_documents.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -114,6 +115,7 @@ Result<std::vector<ApiResource>> ParseResourceList(std::string_view json, const 
     return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIResourceList");
   }
   std::vector<ApiResource> result;
+  std::map<std::string, size_t> places;  // in `result`, by name
   std::vector<std::pair<std::string, std::string>> subresources;
   for (const Json& entry : List(document, "resources")) {
     const std::string name = TextAt(entry, "name");
@@ -131,12 +133,12 @@ Result<std::vector<ApiResource>> ParseResourceList(std::string_view json, const 
     api.verbs = Texts(entry, "verbs");
     api.categories = Texts(entry, "categories");
     api.preferred = of.preferred;
+    places.emplace(name, result.size());
     result.push_back(std::move(api));
   }
-  for (const auto& [parent, sub] : subresources) {
-    for (ApiResource& api : result) {
-      if (api.resource.resource == parent) api.subresources.push_back(sub);
-    }
+  for (auto& [parent, sub] : subresources) {
+    const auto place = places.find(parent);
+    if (place != places.end()) result[place->second].subresources.push_back(std::move(sub));
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include "client/transport.h"
 #include "schema/json_text.h"
 #include "schema/object.h"
+#include "schema/parse_json.h"
 #include "schema/wire_unknown.h"
 
 namespace larder {
@@ -104,7 +105,7 @@ std::string JsonOfProtobuf(std::string_view body) {
   KnownJson known;
   std::string json;
   const bool read =
-      WireUnknownToJson(*WireSchema::BuiltIn().Find(type), type, body, kMaxDepth, known, json)
+      WireUnknownToJson(*WireSchema::BuiltIn().Find(type), type, body, {kMaxDepth}, known, json)
           .has_value();
   return read ? json : std::string();
 }
@@ -116,8 +117,8 @@ Error ErrorFromResponse(int status, const std::map<std::string, std::string>& he
   if (body.starts_with(kWireMagic)) {
     return ErrorFromResponse(status, headers, JsonOfProtobuf(body));
   }
-  Json document = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  const bool is_status = document.is_object() && TextAt(document, "kind") == "Status";
+  Json document = ParseJson(body).value_or(Json::object());
+  const bool is_status = TextAt(document, "kind") == "Status";
   if (!is_status) document = Json::object();
 
   Error error;
@@ -140,7 +141,7 @@ Error ErrorFromResponse(int status, const std::map<std::string, std::string>& he
 
 bool SaysNotFound(const Error& error, std::string_view name) {
   if (error.code != ErrorCode::kNotFound || error.status_json.empty()) return false;
-  const Json status = Json::parse(error.status_json, nullptr, /*allow_exceptions=*/false);
+  const Json status = ParseJson(error.status_json).value_or(Json::object());
   if (TextAt(status, "reason") != "NotFound") return false;
   const auto details = status.find("details");
   return details != status.end() && TextAt(*details, "name") == name;

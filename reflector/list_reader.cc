@@ -93,9 +93,9 @@ Result<ListReader::Entry> ListReader::TakeProtobuf() {
   if (!std::exchange(type_checked_, true)) {
     LARDER_RETURN_IF_ERROR(proto_.head().CheckItems(wanted_));
   }
-  LARDER_ASSIGN_OR_RETURN(
-      const WireHead head,
-      WireToJson(*wire_, wanted_, proto_.item(), options_.max_json_depth, known_, converted_));
+  LARDER_ASSIGN_OR_RETURN(const WireHead head,
+                          WireToJson(*wire_, wanted_, proto_.item(), WireChoice::Limits(options_),
+                                     known_, converted_, &too_large_));
   return Entry(ItemText{converted_, head});
 }
 

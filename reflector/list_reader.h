@@ -51,7 +51,7 @@ class ListReader {
   const ListHead& head() const { return protobuf_ ? proto_.head() : json_.head(); }
   // May what Next() could not read be read in another form?
   bool UnreadableProtobuf(const Error& error) const {
-    return protobuf_ && !proto_.TooLarge() && WireChoice::Unreadable(error);
+    return protobuf_ && !proto_.TooLarge() && !too_large_ && WireChoice::Unreadable(error);
   }
 
  private:
@@ -70,6 +70,7 @@ class ListReader {
   bool type_checked_ = false;
   KnownJson known_{KnownJson::kForList};
   std::string converted_;
+  bool too_large_ = false;  // was an item refused for the size that it has as JSON?
   ListSplitter json_;
   ProtoListSplitter proto_;
   uint64_t wire_bytes_ = 0;

@@ -411,12 +411,12 @@ Result<ObjectPtr> ListRequester::ReadJson(std::string_view body, bool as_list) {
 Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireMessage& wire,
                                               bool as_list, bool& too_large) {
   const TypeMeta type = DefaultType();
+  const WireLimits limits = WireChoice::Limits(options_);
   KnownJson known;
   std::string json;
   if (!as_list) {
-    LARDER_ASSIGN_OR_RETURN(
-        const WireHead head,
-        WireUnknownToJson(wire, type, body, options_.max_json_depth, known, json));
+    LARDER_ASSIGN_OR_RETURN(const WireHead head,
+                            WireUnknownToJson(wire, type, body, limits, known, json, &too_large));
     return Parse({json, head}, type);
   }
   ObjectPtr object;
@@ -427,8 +427,8 @@ Result<ObjectPtr> ListRequester::ReadProtobuf(std::string_view body, const WireM
     too_large = splitter.TooLarge();
     if (!step) return tl::unexpected(step.error());
     if (*step != ListSplitter::Step::kItem) break;
-    LARDER_ASSIGN_OR_RETURN(const WireHead head, WireToJson(wire, type, splitter.item(),
-                                                            options_.max_json_depth, known, json));
+    LARDER_ASSIGN_OR_RETURN(const WireHead head, WireToJson(wire, type, splitter.item(), limits,
+                                                            known, json, &too_large));
     LARDER_ASSIGN_OR_RETURN(object, Parse({json, head}, type));
   }
   LARDER_RETURN_IF_ERROR(splitter.Finish());

@@ -58,7 +58,8 @@ struct ReflectorOptions {
   ListGate* list_gate = nullptr;
 
   // The longest watch event or list item, as it is sent. A larger one is an error, and the cursor
-  // does not move past it.
+  // does not move past it. So is one of protobuf that as JSON would be larger than 16 times this,
+  // or than the 64 MiB that a store takes.
   size_t max_event_bytes = size_t{16} << 20;
   // The deepest nesting of JSON. Kubernetes itself stops at 10,000; what reads objects here stops
   // at about a thousand.

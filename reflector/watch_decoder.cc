@@ -2,6 +2,7 @@
 
 #include "reflector/frame_splitter.h"
 #include "reflector/line_splitter.h"
+#include "reflector/wire_choice.h"
 
 namespace larder {
 namespace {
@@ -30,7 +31,7 @@ class ProtobufDecoder final : public WatchDecoder {
   ProtobufDecoder(const ReflectorOptions& options, const WireMessage& wire)
       : frames_(options.max_event_bytes),
         parser_(wire, {options.resource.ApiVersion(), options.resource.kind},
-                options.max_json_depth) {}
+                WireChoice::Limits(options)) {}
 
   void Feed(std::string_view piece) override { frames_.Feed(piece); }
   Result<std::optional<WatchEvent>> Next() override {
@@ -39,7 +40,7 @@ class ProtobufDecoder final : public WatchDecoder {
     return parser_.Parse(*frame);
   }
   bool InEvent() const override { return frames_.InFrame(); }
-  bool TooLarge() const override { return frames_.TooLarge(); }
+  bool TooLarge() const override { return frames_.TooLarge() || parser_.TooLarge(); }
 
  private:
   FrameSplitter frames_;

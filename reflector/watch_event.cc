@@ -3,8 +3,10 @@
 #include <simdjson.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text.h"
 #include "client/transport.h"
 #include "reflector/buffer_limits.h"
 #include "schema/json_parser.h"
@@ -43,6 +45,40 @@ std::optional<WatchEvent::Type> TypeNamed(std::string_view name) {
 constexpr uint32_t kEventType = 1;
 constexpr uint32_t kEventObject = 2;
 constexpr uint32_t kExtensionRaw = 1;
+
+// A server's Status has some hundred bytes.
+constexpr size_t kMaxStatusBytes = size_t{1} << 20;
+constexpr size_t kReasonBytes = 100;
+
+Error NoJson() {
+  return {
+      ErrorCode::kProtocol, "the server ended the watch with an error that is not JSON", {}, {}};
+}
+
+int StatusCode(int64_t code) { return code < 400 || code > 599 ? 500 : static_cast<int>(code); }
+
+// What a Status of this size says beside its code and reason nobody reads: as a document it could
+// be many times as large.
+Error ErrorFromHugeStatus(std::string_view status_json) {
+  const simdjson::padded_string padded(status_json);
+  ParserLease parser(padded.size());
+  sj::document document;
+  sj::object top;
+  int64_t code = 0;
+  Json status = {{"message", fmt::format("a Status of {} bytes", status_json.size())}};
+  if (parser->iterate(padded).get(document) || document.get_object().get(top)) return NoJson();
+  for (auto field : top) {
+    std::string_view key, text;
+    if (field.unescaped_key().get(key)) return NoJson();
+    if (key == "code") {
+      if (field.value().get_int64().get(code)) code = 0;
+    } else if (key == "kind" || key == "reason") {
+      if (!field.value().get_string().get(text))
+        status[std::string(key)] = std::string(CutText(text, kReasonBytes));
+    }
+  }
+  return ErrorFromResponse(StatusCode(code), {}, status.dump());
+}
 
 }  // namespace
 
@@ -110,7 +146,7 @@ Result<WatchEvent> WatchFrameParser::Parse(std::string_view frame) {
   const bool is_error = *named == WatchEvent::Type::kError;
   LARDER_ASSIGN_OR_RETURN(const WireHead head,
                           WireUnknownToJson(is_error ? status : wire_, is_error ? kStatus : type_,
-                                            object, max_depth_, known_, json_));
+                                            object, limits_, known_, json_, &too_large_));
   return WatchEvent{*named, json_, head};
 }
 
@@ -132,16 +168,14 @@ Result<Bookmark> ParseBookmark(std::string_view object) {
 }
 
 Error ErrorFromStatus(std::string_view status_json) {
+  if (status_json.size() > kMaxStatusBytes) return ErrorFromHugeStatus(status_json);
   const simdjson::padded_string padded(status_json);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (parser.parse(padded).get(root)) {
-    return {
-        ErrorCode::kProtocol, "the server ended the watch with an error that is not JSON", {}, {}};
-  }
+  if (parser.parse(padded).get(root)) return NoJson();
   int64_t code = 0;
-  if (root["code"].get_int64().get(code) || code < 400 || code > 599) code = 500;
-  return ErrorFromResponse(static_cast<int>(code), {}, status_json);
+  if (root["code"].get_int64().get(code)) code = 0;
+  return ErrorFromResponse(StatusCode(code), {}, status_json);
 }
 
 }  // namespace larder

@@ -5,8 +5,8 @@
 // kProtocol: what is not one JSON object, invalid UTF-8, nesting past `max_depth`, a missing type
 // or object, a type that is not known. WatchFrameParser writes the text as the server would have
 // (invalid UTF-8 becomes U+FFFD, as in Go); refused with kProtocol is also an object of another
-// kind than the expected one, and with kUnsupported a field that is not known. The text is a view
-// into the parser's buffer, valid until its next use.
+// kind than the expected one or larger than its limit, and with kUnsupported a field that is not
+// known. The text is a view into the parser's buffer, valid until its next use.
 //
 //   WatchLineParser parser(1000);
 //   Result<WatchEvent> event = parser.Parse(line);
@@ -49,14 +49,17 @@ class WatchLineParser {
 class WatchFrameParser {
  public:
   // Of a watch of objects of `type`, which look like `wire`.
-  WatchFrameParser(const WireMessage& wire, TypeMeta type, uint32_t max_depth)
-      : wire_(wire), type_(std::move(type)), max_depth_(max_depth) {}
+  WatchFrameParser(const WireMessage& wire, TypeMeta type, const WireLimits& limits)
+      : wire_(wire), type_(std::move(type)), limits_(limits) {}
   Result<WatchEvent> Parse(std::string_view frame);
+  // Did Parse() refuse an object for the size that it has as JSON?
+  bool TooLarge() const { return too_large_; }
 
  private:
   const WireMessage& wire_;
   const TypeMeta type_;
-  const uint32_t max_depth_;
+  const WireLimits limits_;
+  bool too_large_ = false;
   KnownJson known_;
   std::string json_;
 };

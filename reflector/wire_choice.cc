@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace larder {
 
 WireChoice::WireChoice(const ReflectorOptions& options) : options_(options), message_(nullptr) {
@@ -11,6 +13,14 @@ WireChoice::WireChoice(const ReflectorOptions& options) : options_(options), mes
   if (whole == nullptr) return;
   projection_ = WireProjection::Of(*whole, options.transform);
   message_ = projection_ ? &projection_->message() : whole;
+}
+
+WireLimits WireChoice::Limits(const ReflectorOptions& options) {
+  constexpr size_t kMostTimes = 16;
+  WireLimits limits{options.max_json_depth};
+  limits.max_json_bytes =
+      kMostTimes * std::min(options.max_event_bytes, limits.max_json_bytes / kMostTimes);
+  return limits;
 }
 
 void WireChoice::GiveUp(const Error& why) {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "reflector/reflector_options.h"
 #include "schema/wire_projection.h"
+#include "schema/wire_to_json.h"
 
 namespace larder {
 
@@ -28,6 +29,9 @@ class WireChoice {
   static bool Unreadable(const Error& error) {
     return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kProtocol;
   }
+  // What an object may become as JSON: more than max_event_bytes, for small numbers and names that
+  // are always written make it some seven times as large.
+  static WireLimits Limits(const ReflectorOptions& options);
   // Says so in the log, the first time.
   void GiveUp(const Error& why);
 

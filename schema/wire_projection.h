@@ -5,7 +5,7 @@
 // The same objects come out of both ways, byte for byte.
 //
 //   auto projection = WireProjection::Of(*WireSchema::BuiltIn().Find(type), StripManagedFields());
-//   if (projection) WireToJson(projection->message(), type, bytes, 1000, known, json);
+//   if (projection) WireToJson(projection->message(), type, bytes, {}, known, json);
 //
 // Immutable, for any number of threads. The schema must outlive it.
 #pragma once

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/base64.h"
+#include "base/text.h"
 #include "schema/go_json_writer.h"
 #include "schema/json_span.h"
 #include "schema/load8.h"
@@ -38,6 +39,11 @@ struct Slot {
   std::string_view bytes() const { return {data, size}; }
 };
 
+// What is kept of earlier objects. Fewer bytes are converted as fast as they are looked for; more
+// are not worth their memory.
+constexpr size_t kLeastKnownBytes = 32;
+constexpr size_t kMostKnownBytes = 8192;
+
 constexpr Slot kAbsent{false, 0, nullptr, 0};
 constexpr Slot NumberSlot(uint64_t number) { return {true, number, nullptr, 0}; }
 Slot SlotOf(const WireFields& wire) {
@@ -50,11 +56,13 @@ bool IsNumber(const WireField& field) {
 
 class Converter {
  public:
-  Converter(uint32_t max_depth, KnownJson& known, std::string* out)
-      : max_depth_(max_depth), known_(known), out_(out) {}
+  Converter(const WireLimits& limits, KnownJson& known, std::string* out)
+      : limits_(limits), known_(known), out_(out) {}
 
   // False: error() says why.
   bool Object(const WireMessage& message, const TypeMeta& type, std::string_view bytes) {
+    type_ = &type;
+    bytes_ = bytes;
     out_.Plain("{\"kind\":");
     out_.Text(type.kind);
     out_.Plain(",\"apiVersion\":");
@@ -64,9 +72,10 @@ class Converter {
     if (head_.body_at == out_.size()) head_.body_at = 0;  // nothing came
     out_.Close('}');
     out_.Finish();
-    return true;
+    return Fits();
   }
   const Error& error() const { return error_; }
+  bool too_large() const { return too_large_; }
   const WireHead& head() const { return head_; }
 
  private:
@@ -90,10 +99,10 @@ class Converter {
     const auto at = static_cast<uint32_t>(depth);
     if (piece->Is(of, bytes, at)) {
       out_.Plain(piece->json());
-      return true;
+      return Fits();
     }
     const size_t begin = out_.size();
-    if (!convert()) return false;
+    if (!convert() || !Fits()) return false;
     piece->Keep(of, bytes, at, out_.Since(begin));
     return true;
   }
@@ -172,6 +181,7 @@ class Converter {
 
   bool List(const WireField& field, std::string_view bytes, int depth) {
     out_.Plain('[');
+    const size_t weight = ElementBytes(bytes);
     WireFields wire(bytes);
     while (wire.Next()) {
       if (wire.number() != field.number) continue;  // another field's, in between
@@ -181,12 +191,15 @@ class Converter {
         while (packed.NextPacked(number)) {
           if (!Value(field, NumberSlot(number), depth)) return false;
           out_.Plain(',');
+          if (!Fits()) return false;
         }
         if (packed.malformed() != nullptr) return Malformed(packed.malformed());
         continue;
       }
       if (!Value(field, SlotOf(wire), depth)) return false;
       out_.Plain(',');
+      in_elements_ += weight;
+      if (!Fits()) return false;
     }
     out_.Close(']');
     return true;
@@ -199,6 +212,7 @@ class Converter {
   bool Entries(const WireField& field, std::string_view bytes, int depth) {
     MapEntries entries = std::move(entries_);  // back for the next map, unless this one fails
     entries.clear();
+    const size_t weight = ElementBytes(bytes);
     WireFields wire(bytes);
     while (wire.Next()) {
       if (wire.number() != field.number) continue;
@@ -212,6 +226,8 @@ class Converter {
       }
       if (entry.malformed() != nullptr) return Malformed(entry.malformed());
       entries.emplace_back(key, value);
+      in_elements_ += weight;
+      if (!Fits()) return false;
     }
     const auto by_key = [](const auto& a, const auto& b) { return a.first < b.first; };
     if (!std::is_sorted(entries.begin(), entries.end(), by_key)) {
@@ -223,6 +239,7 @@ class Converter {
       out_.Plain(':');
       if (!Value(field, value, depth)) return false;
       out_.Plain(',');
+      if (!Fits()) return false;
     }
     out_.Close('}');
     entries_ = std::move(entries);
@@ -335,7 +352,7 @@ class Converter {
       out_.Plain(json);
       return true;
     }
-    if (around >= max_depth_ || !IsOneJsonContainer(json, max_depth_ - around)) {
+    if (around >= limits_.max_depth || !IsOneJsonContainer(json, limits_.max_depth - around)) {
       return Malformed("JSON inside it is none, or is nested too deep");
     }
     if (out_.Raw(json) && piece != nullptr) piece->Keep(nullptr, json, around, {});
@@ -345,6 +362,40 @@ class Converter {
   bool Null() {
     out_.Plain("null");
     return true;
+  }
+
+  // What an element of a list or map weighs beside its JSON, where they are many: a place for each
+  // here, and in the envelope if it is the metadata's. Few are not counted, for what is known
+  // already is copied without a look at its elements, and must weigh the same.
+  static size_t ElementBytes(std::string_view container) {
+    constexpr size_t kBytes = 32;
+    return container.size() > kMostKnownBytes ? kBytes : 0;
+  }
+
+  bool Fits() { return out_.size() + in_elements_ <= limits_.max_json_bytes || RefuseAsTooLarge(); }
+  bool RefuseAsTooLarge() {
+    too_large_ = true;
+    error_ = MakeError(ErrorCode::kProtocol, "{} {} is larger than {} bytes as JSON", type_->kind,
+                       NameOf(bytes_), limits_.max_json_bytes)
+                 .value();
+    return false;
+  }
+  // "namespace/name" of an object, for a message.
+  static std::string NameOf(std::string_view object) {
+    constexpr uint32_t kMetadata = 1, kName = 1, kNamespace = 3;
+    constexpr size_t kMostShown = 253;
+    std::string_view ns, name;
+    WireFields fields(object);
+    while (fields.Next() && fields.number() != kMetadata) continue;
+    WireFields metadata(fields.number() == kMetadata ? fields.bytes() : std::string_view());
+    while (metadata.Next()) {
+      if (metadata.number() == kName) name = metadata.bytes();
+      if (metadata.number() == kNamespace) ns = metadata.bytes();
+    }
+    const auto shown = [](std::string_view text) {
+      return Printable(std::string(CutText(text, kMostShown)), Lines::kOne);
+    };
+    return ns.empty() ? shown(name) : shown(ns) + "/" + shown(name);
   }
 
   bool Unknown(const WireMessage& message, uint32_t number) {
@@ -359,17 +410,17 @@ class Converter {
     return false;
   }
 
-  const uint32_t max_depth_;
+  const WireLimits limits_;
   KnownJson& known_;
   GoJsonWriter out_;
+  const TypeMeta* type_ = nullptr;
+  std::string_view bytes_;  // of the object
+  size_t in_elements_ = 0;  // see ElementBytes
+  bool too_large_ = false;
   MapEntries entries_;
   WireHead head_;
   Error error_;
 };
-
-// Fewer are converted as fast as they are looked for; more are not worth their memory.
-constexpr size_t kLeastKnownBytes = 32;
-constexpr size_t kMostKnownBytes = 8192;
 
 }  // namespace
 
@@ -396,10 +447,12 @@ void KnownJson::Piece::Keep(const void* of, std::string_view wire, uint32_t dept
 }
 
 Result<WireHead> WireToJson(const WireMessage& message, const TypeMeta& type,
-                            std::string_view bytes, uint32_t max_depth, KnownJson& known,
-                            std::string& out) {
-  Converter converter(max_depth, known, &out);
-  if (!converter.Object(message, type, bytes)) return tl::unexpected(converter.error());
+                            std::string_view bytes, const WireLimits& limits, KnownJson& known,
+                            std::string& out, bool* too_large) {
+  Converter converter(limits, known, &out);
+  const bool converted = converter.Object(message, type, bytes);
+  if (too_large != nullptr) *too_large = converter.too_large();
+  if (!converted) return tl::unexpected(converter.error());
   return converter.head();
 }
 

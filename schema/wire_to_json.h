@@ -2,11 +2,12 @@
 // byte for byte: the same order of keys, the same escapes, the same empty fields left out.
 //
 // Nothing is dropped: a field that the schema does not know is kUnsupported, and the caller asks
-// for JSON instead. Malformed bytes are kProtocol.
+// for JSON instead. Malformed bytes are kProtocol, and so is what would become too large: an empty
+// message of two bytes may print its fields all the same, in a hundred.
 //
 //   std::string json;
 //   KnownJson known;
-//   auto head = WireToJson(*WireSchema::BuiltIn().Find(type), type, bytes, 1000, known, json);
+//   auto head = WireToJson(*WireSchema::BuiltIn().Find(type), type, bytes, {}, known, json);
 //   auto object = Object::FromWire(json, type, *head);
 #pragma once
 
@@ -62,11 +63,21 @@ class KnownJson {
   std::vector<Piece> pieces_;
 };
 
+struct WireLimits {
+  // JSON inside the messages may be nested so deep that it is this in the whole.
+  uint32_t max_depth = 1000;
+  // Of the JSON, and of what whoever reads it needs for each element of large lists and maps. No
+  // more can be stored. A single text is written whole before it is looked at: it may have six
+  // times the bytes that it has in the message.
+  size_t max_json_bytes = size_t{64} << 20;
+};
+
 // `out` becomes the object with `type` in front, as a GET would have it; after an error it is
-// of no use. Returns where its metadata is, for Object::FromWire. JSON inside the messages may be
-// nested so deep that it is `max_depth` in the whole. `known` is kept from one object to the next.
+// of no use. Returns where its metadata is, for Object::FromWire. `known` is kept from one object
+// to the next. `too_large`, if it is not null: was it refused for its size, which no other form
+// makes better?
 Result<WireHead> WireToJson(const WireMessage& message, const TypeMeta& type,
-                            std::string_view bytes, uint32_t max_depth, KnownJson& known,
-                            std::string& out);
+                            std::string_view bytes, const WireLimits& limits, KnownJson& known,
+                            std::string& out, bool* too_large = nullptr);
 
 }  // namespace larder

@@ -51,15 +51,16 @@ Result<WireUnknown> ParseWireUnknown(std::string_view bytes) {
 }
 
 Result<WireHead> WireUnknownToJson(const WireMessage& message, const TypeMeta& type,
-                                   std::string_view bytes, uint32_t max_depth, KnownJson& known,
-                                   std::string& out) {
+                                   std::string_view bytes, const WireLimits& limits,
+                                   KnownJson& known, std::string& out, bool* too_large) {
+  if (too_large != nullptr) *too_large = false;
   LARDER_ASSIGN_OR_RETURN(const WireUnknown unknown, ParseWireUnknown(bytes));
   if (!unknown.type.Is(type)) {
     return MakeError(ErrorCode::kProtocol, "expected {} {}, the server sent {} {}",
                      type.api_version, type.kind, Shown(unknown.type.api_version),
                      Shown(unknown.type.kind));
   }
-  return WireToJson(message, type, unknown.message, max_depth, known, out);
+  return WireToJson(message, type, unknown.message, limits, known, out, too_large);
 }
 
 }  // namespace larder

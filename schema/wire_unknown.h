@@ -3,7 +3,7 @@
 //
 //   auto unknown = ParseWireUnknown(body);    // {"v1", "PodList", …}
 //
-//   auto head = WireUnknownToJson(*WireSchema::BuiltIn().Find(pod), pod, body, 1000, known, json);
+//   auto head = WireUnknownToJson(*WireSchema::BuiltIn().Find(pod), pod, body, {}, known, json);
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ Result<WireUnknown> ParseWireUnknown(std::string_view bytes);
 
 // WireToJson of what is inside; kProtocol when that is not of `type`.
 Result<WireHead> WireUnknownToJson(const WireMessage& message, const TypeMeta& type,
-                                   std::string_view bytes, uint32_t max_depth, KnownJson& known,
-                                   std::string& out);
+                                   std::string_view bytes, const WireLimits& limits,
+                                   KnownJson& known, std::string& out, bool* too_large = nullptr);
 
 }  // namespace larder

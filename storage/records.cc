@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
+#include "schema/parse_json.h"
 #include "schema/queue_generated.h"
 #include "storage/keys.h"
 
@@ -18,9 +21,9 @@ tl::unexpected<Error> Damaged(std::string_view what, std::string_view text) {
 }
 
 Result<Json> ParseObject(std::string_view what, std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Damaged(what, text);
-  return json;
+  std::optional<Json> json = ParseJson(text);
+  if (!json || !json->is_object()) return Damaged(what, text);
+  return *std::move(json);
 }
 
 // The member as T, or a default where it is absent or of another type.

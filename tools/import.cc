@@ -9,6 +9,7 @@
 #include "base/wall_time.h"
 #include "indexer/indexer.h"
 #include "informer/durable_names.h"
+#include "schema/parse_json.h"
 #include "storage/notes.h"
 #include "tools/command.h"
 #include "tools/export_file.h"
@@ -51,10 +52,10 @@ class Import {
   Result<void> Take(const std::string& line) {
     // Objects begin otherwise, and need not be parsed twice.
     if (line.compare(0, 9, "{\"larder.") != 0) return TakeObject(line);
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_discarded()) return Bad("no JSON");
-    if (json.contains(kCollectionLine)) return Begin(json[kCollectionLine]);
-    if (json.contains(kEndLine)) return End(json[kEndLine]);
+    const std::optional<Json> json = ParseJson(line);
+    if (!json) return Bad("no JSON");
+    if (json->contains(kCollectionLine)) return Begin((*json)[kCollectionLine]);
+    if (json->contains(kEndLine)) return End((*json)[kEndLine]);
     return Bad("an unknown line");
   }
 

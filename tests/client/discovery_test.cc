@@ -5,12 +5,14 @@
 
 #include <map>
 
+#include "tests/base/cpu_time.h"
 #include "tests/client/fake_transport.h"
 
 namespace larder {
 namespace {
 
 using ::larder::testing::FakeTransport;
+using ::larder::testing::LeastCpuSeconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
@@ -182,6 +184,24 @@ TEST(Discovery, AnAnswerThatIsNoDocumentIsAProtocolError) {
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().code, ErrorCode::kProtocol) << body;
   }
+}
+
+double SecondsToRead(int resources) {
+  std::string list = R"({"kind":"APIResourceList","resources":[{"name":"first"})";
+  for (int i = 0; i < resources; ++i) {
+    list += fmt::format(R"(,{{"name":"a{0}"}},{{"name":"a{0}/status"}})", i);
+  }
+  list += "]}";
+  return LeastCpuSeconds([&] {
+    const auto found = ParseResourceList(list, {"", "v1", true});
+    ASSERT_EQ(found.value().size(), static_cast<size_t>(resources) + 1);
+    EXPECT_THAT(found->back().subresources, ElementsAre("status"));
+  });
+}
+
+TEST(Discovery, ManyResourcesAndSubresourcesTakeTimeByTheResource) {
+  // Ten times as many: about ten times as long, and a hundred times if each is compared with each.
+  EXPECT_LT(SecondsToRead(20'000) / SecondsToRead(2'000), 40);
 }
 
 TEST(Discovery, RefusesAnAnswerThatIsNestedWithoutEnd) {

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "client/transport.h"
+#include "tests/base/cpu_time.h"
 
 namespace larder {
 namespace {
 
+using ::larder::testing::LeastCpuSeconds;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -136,6 +138,18 @@ TEST(ErrorFromResponse, CutsALongMessageBetweenCharacters) {
   EXPECT_EQ(status.message, std::string(2047, 'x') + " (HTTP 500)");
   const Error body = ErrorFromResponse(500, {}, std::string(199, 'x') + "\u00e4");
   EXPECT_EQ(body.message, "HTTP 500: " + std::string(199, 'x'));
+}
+
+double SecondsToRead(int members) {
+  std::string body = R"({"kind":"Status","reason":"NotFound","details":{"name":"a"})";
+  for (int i = 0; i < members; ++i) body += fmt::format(R"(,"a{:06}":0)", i);
+  body += "}";
+  return LeastCpuSeconds([&] { EXPECT_TRUE(SaysNotFound(ErrorFromResponse(404, {}, body), "a")); });
+}
+
+TEST(ErrorFromResponse, OfManyMembersTakesTimeByTheMember) {
+  // Ten times as many: about ten times as long, and a hundred times if each is compared with each.
+  EXPECT_LT(SecondsToRead(50'000) / SecondsToRead(5'000), 40);
 }
 
 TEST(ErrorFromResponse, OfProtobufThatIsNoStatusOnlyTheCodeIsKnown) {

@@ -34,6 +34,11 @@ Fault Event(const std::string& type, const std::string& metadata, const std::str
       R"({{"type":"{}","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{{}}}{}}}}})", type,
       metadata, more));
 }
+Fault ErrorOfManyKeys() {
+  std::string keys;
+  for (int i = 0; i < 80'000; ++i) keys += fmt::format(R"(,"a{:05}":0)", i);
+  return Line(R"({"type":"ERROR","object":{"kind":"Status")" + keys + "}}");
+}
 Fault Status(int code) { return {.type = FaultType::kError, .code = code}; }
 Fault Body(std::string body, int64_t repeat = 1) {
   Fault fault{.type = FaultType::kBody, .code = 200, .content_type = "application/json"};
@@ -73,6 +78,7 @@ std::vector<Hostility> All() {
        Event("ADDED", R"("name":"a\u0000b","namespace":"x","uid":"u","resourceVersion":"999999")")},
       {"SlashInAName", "watch", "Protocol",
        Event("ADDED", R"("name":"a/b","namespace":"x","uid":"u","resourceVersion":"999999")")},
+      {"ErrorOfManyKeys", "watch", "Unavailable", ErrorOfManyKeys()},
       {"UnknownEventType", "watch", "Protocol", Event("RENAMED", kGood)},
       {"NoVersion", "watch", "Protocol",
        Event("MODIFIED", R"("name":"a","namespace":"x","uid":"u","resourceVersion":"")")},

@@ -54,7 +54,7 @@ std::vector<std::string> Converted(const TypeMeta& type, const WireMessage& wire
   std::vector<std::string> objects;
   KnownJson known;
   for (const std::string& item : Items(ProtoListSplitter(1 << 24), body)) {
-    const auto done = WireToJson(wire, type, item, 1000, known, objects.emplace_back());
+    const auto done = WireToJson(wire, type, item, {1000}, known, objects.emplace_back());
     EXPECT_TRUE(done) << done.error().ToString();
   }
   std::sort(objects.begin(), objects.end());

@@ -125,7 +125,7 @@ TEST_F(KubeWatchForm, EventsAreTheSameAsInJson) {
     ASSERT_TRUE(answer) << answer.error().ToString();
     KnownJson known;
     std::string ours_now;
-    ASSERT_TRUE(WireUnknownToJson(*Wire(), Type(), answer->body, 1000, known, ours_now));
+    ASSERT_TRUE(WireUnknownToJson(*Wire(), Type(), answer->body, {1000}, known, ours_now));
     EXPECT_EQ(ours_now, (*theirs_now)->json());
     ASSERT_TRUE(client_->Delete(resource_, {ns_, "one"}, {.grace_period_seconds = 0}));
 

@@ -134,6 +134,38 @@ TEST_F(ProtobufTest, AnEventThatIsTooLargeIsNoReasonToGiveItUp) {
   EXPECT_EQ(reflector->Status().last_error->code, ErrorCode::kProtocol);
 }
 
+// Hundreds of empty messages, two bytes each, that print all of their fields.
+std::string LargeOnlyAsJson() {
+  std::string statuses;
+  for (int i = 0; i < 400; ++i) statuses += ProtobufField(8, "");
+  return ProtobufField(3, statuses);
+}
+
+TEST_F(ProtobufTest, AnItemThatIsTooLargeAsJsonIsNamedAndNoReasonToGiveItUp) {
+  options.max_event_bytes = 1000;
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA}, LargeOnlyAsJson())));
+  server.Push(Answer::Protobuf(PodListProtobuf("9", {kA, kB})));
+  server.Push(Answer::Watch({}));
+  std::vector<std::string> errors;
+  options.on_error = [&](const Error& error) { errors.push_back(error.ToString()); };
+  Run();
+  EXPECT_THAT(Accepts(server), ElementsAre(kAny, kAny));
+  EXPECT_EQ(target.calls.back(), "End 9");
+  EXPECT_THAT(errors, ElementsAre("Protocol: Pod x/a is larger than 16000 bytes as JSON"));
+}
+
+TEST_F(ProtobufTest, AnEventThatIsTooLargeAsJsonIsNamedAndNoReasonToGiveItUp) {
+  StoredAt("10");
+  options.max_event_bytes = 1000;
+  const TestPod pod{.name = "a", .version = "11"};
+  server.Push(Answer::ProtobufWatch({EventFrame("ADDED", pod, LargeOnlyAsJson())}));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "W 10"));
+  EXPECT_THAT(server.FullRequests().back().accept, HasSubstr("protobuf"));
+  EXPECT_EQ(reflector->Status().last_error->message, "Pod x/a is larger than 16000 bytes as JSON");
+}
+
 TEST_F(ProtobufTest, AnErrorOfTheTargetIsNoReasonToGiveItUp) {
   target.fail_at = "Item x/a@5";
   target.fail_with = ErrorCode::kUnsupported;

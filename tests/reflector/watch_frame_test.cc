@@ -350,7 +350,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return param.param.first; });
 
 TEST(WatchFrame, InvalidUtf8IsWhatGoMakesOfIt) {
-  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, 100);
+  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, {100});
   const std::string frame = EventFrame("ADDED", {.name = "a", .version = "5", .uid = "\xff\xc3("});
   const auto event = parser.Parse(std::string_view(frame).substr(4));
   ASSERT_TRUE(event) << event.error().ToString();
@@ -358,12 +358,28 @@ TEST(WatchFrame, InvalidUtf8IsWhatGoMakesOfIt) {
 }
 
 TEST(WatchFrame, WhatElseAnEventHoldsIsSkipped) {
-  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, 100);
+  WatchFrameParser parser(*WireSchema::BuiltIn().Find(kPod), kPod, {100});
   const std::string frame = EventFrame("MODIFIED", kA).substr(4) + ProtobufField(3, "more");
   const auto event = parser.Parse(frame);
   ASSERT_TRUE(event) << event.error().ToString();
   EXPECT_EQ(event->type, WatchEvent::Type::kModified);
   EXPECT_TRUE(event->wire.has_value());
+}
+
+// Of a Status that no server sends: its document would be many times as large.
+TEST(ErrorFromStatus, OfAHugeOneOnlyCodeAndReasonAreRead) {
+  const auto error = [](const std::string& last) {
+    std::string lists = "[]";
+    while (lists.size() < size_t{2} << 20) lists += ",[]";
+    return ErrorFromStatus(
+        fmt::format(R"({{"message":"m","kind":"Status","x":[{}],{}}})", lists, last));
+  };
+  const Error gone = error(R"("reason":"Expired","code":410)");
+  EXPECT_EQ(gone.code, ErrorCode::kGone);
+  EXPECT_THAT(gone.message, HasSubstr("a Status of 2097"));
+  EXPECT_LT(gone.status_json.size(), 1000U);
+  EXPECT_EQ(error(R"("reason":7,"code":"x")").code, ErrorCode::kUnavailable);
+  EXPECT_EQ(error("nothing").code, ErrorCode::kProtocol);
 }
 
 // The same error, whichever way it came.
@@ -377,7 +393,7 @@ struct ErrorCase {
 class ErrorFrameTest : public testing::TestWithParam<ErrorCase> {};
 
 TEST_P(ErrorFrameTest, IsTheErrorOfTheLine) {
-  WatchFrameParser frames(*WireSchema::BuiltIn().Find(kPod), kPod, 100);
+  WatchFrameParser frames(*WireSchema::BuiltIn().Find(kPod), kPod, {100});
   WatchLineParser lines(100);
   const auto framed = frames.Parse(std::string_view(GetParam().frame).substr(4));
   const auto line = lines.Parse(GetParam().line);

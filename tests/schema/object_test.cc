@@ -4,14 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "tests/base/cpu_time.h"
 
 namespace larder {
 namespace {
 
+using ::larder::testing::LeastCpuSeconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -180,23 +181,12 @@ TEST(Object, ACopyOfWhatIsNoJsonIsEmptyAndSafe) {
   }
 }
 
-// CPU time of this thread, the least of three.
 double SecondsToCopy(int keys) {
   std::string json = R"({"metadata":{"name":"a"},"data":{"first":"")";
   for (int i = 0; i < keys; ++i) json += fmt::format(R"(,"key-{:06}":"")", i);
   const ObjectPtr object = Object::Parse(json + "}}").value();
-  const auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  double least = 1e9;
-  for (int round = 0; round < 3; ++round) {
-    const double begin = now();
-    EXPECT_EQ(object->ToMutable()["data"].size(), static_cast<size_t>(keys) + 1);
-    least = std::min(least, now() - begin);
-  }
-  return least;
+  return LeastCpuSeconds(
+      [&] { EXPECT_EQ(object->ToMutable()["data"].size(), static_cast<size_t>(keys) + 1); });
 }
 
 TEST(Object, ACopyOfManyKeysTakesTimeByTheKey) {

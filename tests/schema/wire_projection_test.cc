@@ -19,7 +19,7 @@ std::optional<std::string> Projected(const WireSample& sample, const Transform& 
   if (!projection) return std::nullopt;
   std::string json;
   KnownJson known(KnownJson::kForList);
-  EXPECT_TRUE(WireToJson(projection->message(), sample.type, sample.bytes, 100, known, json));
+  EXPECT_TRUE(WireToJson(projection->message(), sample.type, sample.bytes, {100}, known, json));
   return json;
 }
 
@@ -118,7 +118,7 @@ TEST(WireProjection, AnObjectSaysThatNothingIsLeftToCut) {
   for (const WireMessage* message : {&whole, &cut->message()}) {
     std::string json;
     KnownJson known;
-    const auto head = WireToJson(*message, type, pod, 100, known, json);
+    const auto head = WireToJson(*message, type, pod, {100}, known, json);
     ASSERT_TRUE(head.has_value()) << head.error().ToString();
     const ObjectPtr object = Object::FromWire(json, type, *head).value();
     EXPECT_EQ(object->projected(), message != &whole);

@@ -36,7 +36,8 @@ Result<std::string> Convert(const TypeMeta& type, std::string_view bytes) {
   const WireMessage* message = WireSchema::BuiltIn().Find(type);
   if (message == nullptr) return MakeError(ErrorCode::kNotFound, "{} is not built in", type.kind);
   KnownJson known;
-  LARDER_ASSIGN_OR_RETURN(const WireHead head, WireToJson(*message, type, bytes, 100, known, json));
+  LARDER_ASSIGN_OR_RETURN(const WireHead head,
+                          WireToJson(*message, type, bytes, {100}, known, json));
   EXPECT_TRUE(head.body_at == 0 || json.substr(head.body_at - 2, 3) == "},\"") << json;
   return json;
 }
@@ -83,7 +84,7 @@ TEST(ObjectFromWire, IsTheObjectThatItsJsonSays) {
     std::string json;
     KnownJson known;
     const WireMessage* message = WireSchema::BuiltIn().Find(sample.type);
-    const auto head = WireToJson(*message, sample.type, sample.bytes, 100, known, json);
+    const auto head = WireToJson(*message, sample.type, sample.bytes, {100}, known, json);
     ASSERT_TRUE(head.has_value());
     const auto whole = Object::Parse(json);
     const auto read = Object::FromWire(json, sample.type, *head);
@@ -111,6 +112,45 @@ std::string Bytes(uint32_t number, const std::string& text) {
   return out + text;
 }
 
+// A list of messages that are empty, and print all of their fields; maps and lists of nothing,
+// whose elements take more memory than text.
+TEST(WireToJson, AMessageThatIsLargeOnlyAsJsonIsRefused) {
+  const auto repeated = [](const std::string& element) {
+    std::string all;
+    while (all.size() < size_t{1} << 20) all += element;
+    return all;
+  };
+  const std::string name = Bytes(1, "a") + Bytes(3, "x");
+  const std::string containers = Bytes(1, name) + Bytes(3, repeated(Bytes(8, "")));
+  for (const std::string& pod :
+       {containers, Bytes(1, name + repeated(Bytes(13, ""))),
+        Bytes(1, name + repeated(Bytes(11, ""))), Bytes(1, name + repeated(Bytes(14, "")))}) {
+    const TypeMeta type{"v1", "Pod"};
+    constexpr size_t kMost = size_t{4} << 20;
+    std::string json;
+    KnownJson known;
+    bool too_large = false;
+    const auto head = WireToJson(*WireSchema::BuiltIn().Find(type), type, pod, {100, kMost}, known,
+                                 json, &too_large);
+    ASSERT_FALSE(head.has_value());
+    EXPECT_TRUE(too_large);
+    EXPECT_EQ(head.error().code, ErrorCode::kProtocol);
+    EXPECT_EQ(head.error().message, "Pod x/a is larger than 4194304 bytes as JSON");
+    EXPECT_LT(json.size(), 2 * kMost);
+  }
+}
+
+TEST(WireToJson, JsonOfTheLimitIsTaken) {
+  const WireSample sample = WireSamples().front();
+  const WireMessage& message = *WireSchema::BuiltIn().Find(sample.type);
+  std::string json;
+  KnownJson known;
+  const size_t most = sample.json.size();
+  EXPECT_TRUE(WireToJson(message, sample.type, sample.bytes, {100, most}, known, json));
+  EXPECT_EQ(json, sample.json);
+  EXPECT_FALSE(WireToJson(message, sample.type, sample.bytes, {100, most - 1}, known, json));
+}
+
 // Fields in no order, maps scattered, owners backwards, text that is not UTF-8.
 TEST(ObjectFromWire, ReadsMetadataInAnyOrder) {
   const TypeMeta type{"v1", "ConfigMap"};
@@ -131,7 +171,7 @@ TEST(ObjectFromWire, ReadsMetadataInAnyOrder) {
     KnownJson known;
     const std::string message = Bytes(1, metadata) + Bytes(2, Bytes(1, "k") + Bytes(2, "v"));
     const auto head =
-        WireToJson(*WireSchema::BuiltIn().Find(type), type, message, 100, known, json);
+        WireToJson(*WireSchema::BuiltIn().Find(type), type, message, {100}, known, json);
     ASSERT_TRUE(head.has_value()) << head.error().ToString();
     const ObjectPtr whole = Object::Parse(json).value();
     const ObjectPtr read = Object::FromWire(json, type, *head).value();
@@ -155,7 +195,7 @@ TEST(ObjectFromWire, RefusesNamesThatAreNone) {
     KnownJson known;
     const std::string message = Bytes(1, metadata);  // the head is a view into it
     const auto head =
-        WireToJson(*WireSchema::BuiltIn().Find(type), type, message, 100, known, json);
+        WireToJson(*WireSchema::BuiltIn().Find(type), type, message, {100}, known, json);
     ASSERT_TRUE(head.has_value());
     const auto read = Object::FromWire(json, type, *head);
     ASSERT_FALSE(read.has_value()) << json;
@@ -171,7 +211,7 @@ TEST(WireToJson, WhatIsKnownAlreadyIsWrittenTheSame) {
     for (const WireSample& sample : WireSamples()) {
       for (int twice = 0; twice < 2; ++twice) {
         const WireMessage* message = WireSchema::BuiltIn().Find(sample.type);
-        ASSERT_TRUE(WireToJson(*message, sample.type, sample.bytes, 100, known, json));
+        ASSERT_TRUE(WireToJson(*message, sample.type, sample.bytes, {100}, known, json));
         ASSERT_EQ(json, *Convert(sample.type, sample.bytes)) << sample.type.kind;
       }
     }
@@ -237,7 +277,7 @@ message m.Thing
                             field('\x12', "y") + field('\x1a', "\x01\x02") + "\x18\x03";
   std::string json;
   KnownJson known;
-  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, 100, known, json).has_value());
+  ASSERT_TRUE(WireToJson(*schema->Find(type), type, bytes, {100}, known, json).has_value());
   EXPECT_EQ(json, R"({"kind":"Thing","apiVersion":"v1","pairs":{"a":"2","b":"1"},)"
                   R"("words":["x","y"],"numbers":[1,2,3]})");
 }

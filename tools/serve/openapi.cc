@@ -1,7 +1,10 @@
 #include "tools/serve/openapi.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
+#include "schema/parse_json.h"
 #include "tools/json_view.h"
 
 namespace larder::tools {
@@ -23,8 +26,8 @@ Json SchemaOf(const ServedResource& served) {
     const JsonDocument crd(*served.stored.crd);
     for (const JsonView& version : crd.root()["spec"]["versions"].Items()) {
       if (version["name"].Text() != resource.version) continue;
-      Json described = Json::parse(version["schema"]["openAPIV3Schema"].Json(), nullptr, false);
-      if (described.is_object()) schema = std::move(described);
+      std::optional<Json> described = ParseJson(version["schema"]["openAPIV3Schema"].Json());
+      if (described && described->is_object()) schema = *std::move(described);
     }
   }
   if (!schema.contains("description")) {
