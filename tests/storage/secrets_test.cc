@@ -172,6 +172,12 @@ TEST_F(SecretsTest, TheCanaryIsFoundWhereItMayBe) {
   const auto store = Must(Store::Open(options));
   testing::PutAll(*store, Must(store->OpenCollection(SpecOf("secrets"))).id, {Secret(1)});
   Must(store->Sync());
+TEST_F(SecretsTest, AProcessThatKeepsSecretsInMemoryLeavesNoCoreDump) {
+  testing::Child child("keeper", dir_.root());
+  EXPECT_EQ(child.ReadLine(), "0 0 0");
+  EXPECT_EQ(child.Wait(), 0);
+}
+
   EXPECT_FALSE(FilesWith(kCanaryValue).empty()) << "or the search itself would prove nothing";
 }
 
