@@ -38,8 +38,6 @@ class Cipher {
   // equal, nothing else can be learned. Depends on the newest key; KeyName says which that is.
   Result<std::string> Blind(std::string_view value) const;
   std::string KeyName() const;
-  // Are there keys that only open?
-  bool HasOldKeys() const { return keys_.size() > 1; }
 
  private:
   static Result<Cipher> FromText(std::string_view text, std::string_view where);
