@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "client/timestamp.h"
 #include "schema/field_path.h"
@@ -173,7 +174,9 @@ Result<LeaderElector::Record> LeaderElector::Read(const std::stop_token& stop) {
   };
   const auto number = [&](const char* field) {
     const auto value = spec->find(field);
-    return value != spec->end() && value->is_number_integer() ? value->get<int64_t>() : int64_t{0};
+    if (value == spec->end() || !value->is_number_integer()) return int64_t{0};
+    // The API's are int32. More would be more nanoseconds than there are.
+    return std::clamp<int64_t>(value->get<int64_t>(), 0, std::numeric_limits<int32_t>::max());
   };
   record.holder = text("holderIdentity");
   record.acquire_time = text("acquireTime");
