@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.h"
 #include "client/timestamp.h"
 #include "schema/field_path.h"
 
@@ -137,7 +138,7 @@ Result<void> LeaderElector::Try(Clock::Steady asked_at, const std::stop_token& s
   if (current->holder == options_.identity) return Write(*current, asked_at, stop);
   leads_until_ = 0;
   if (!current->holder.empty() && options_.clock->Now() < observed_at_ + LeaseOf(*current)) {
-    return MakeError(ErrorCode::kConflict, "{} holds it", current->holder);
+    return MakeError(ErrorCode::kConflict, "{} holds it", Excerpt(current->holder));
   }
   return Write(*current, asked_at, stop);
 }
@@ -156,7 +157,7 @@ void LeaderElector::Observe(const Record& record) {
     leader_ = record.holder;
   }
   if (record.holder.empty()) return;
-  spdlog::info("lease {}/{}: the leader is {}", options_.ns, options_.name, record.holder);
+  spdlog::info("lease {}/{}: the leader is {}", options_.ns, options_.name, Excerpt(record.holder));
 }
 
 Result<LeaderElector::Record> LeaderElector::Read(const std::stop_token& stop) {
