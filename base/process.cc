@@ -2,6 +2,8 @@
 
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -68,6 +70,14 @@ bool HiddenFromPrograms(std::string_view variable) {
   HiddenVariables& hidden = Hidden();
   MutexLock lock(hidden.mutex);
   return hidden.names.find(variable) != hidden.names.end();
+}
+
+void LeaveNoCoreDump() {
+  // The limit alone does not hold where the kernel pipes dumps into a program, like
+  // systemd-coredump (core(5)).
+  const struct rlimit none = {0, 0};
+  (void)::setrlimit(RLIMIT_CORE, &none);
+  (void)::prctl(PR_SET_DUMPABLE, 0);
 }
 
 void UseLogFormat() {

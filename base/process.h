@@ -26,6 +26,10 @@ void ReturnFreeMemory();
 void HideFromPrograms(std::string_view variable);
 bool HiddenFromPrograms(std::string_view variable);
 
+// From now on no core dump puts this process's memory on the disk, and only root can attach a
+// debugger: for who holds what must not stand there in the clear.
+void LeaveNoCoreDump();
+
 // Log lines of all loggers begin with the time in RFC 3339, in UTC ("2026-11-17T09:30:00.123Z"), as
 // the API server's objects have it: two machines' logs can be put side by side.
 void UseLogFormat();

@@ -1,6 +1,12 @@
 #include "base/text.h"
 
 namespace larder {
+namespace {
+
+// As much as says what it is.
+constexpr size_t kExcerptBytes = 100;
+
+}  // namespace
 
 std::string Printable(std::string text, Lines lines) {
   const auto is_space = [](char c) { return c == '\n' || c == '\t'; };
@@ -28,6 +34,10 @@ std::string Printable(std::string text, Lines lines) {
   }
   if (copied == 0) return text;
   return out.append(text, copied);
+}
+
+std::string Excerpt(std::string_view text) {
+  return Printable(std::string(CutText(text, kExcerptBytes)), Lines::kOne);
 }
 
 }  // namespace larder

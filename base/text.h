@@ -40,4 +40,7 @@ inline std::string LowerAscii(std::string_view text) {
 enum class Lines { kKept, kOne };
 std::string Printable(std::string text, Lines lines = Lines::kKept);
 
+// The beginning of what others wrote, for a message or a log: short, Printable and one line.
+std::string Excerpt(std::string_view text);
+
 }  // namespace larder

@@ -161,9 +161,8 @@ Result<ObjectPtr> ApiClient::Send(const Resource& resource, const Request& reque
     }
   }
   const auto found = response.headers.find("content-type");
-  const std::string type = found != response.headers.end()
-                               ? Printable(std::string(CutText(found->second, 80)), Lines::kOne)
-                               : "no content type";
+  const std::string type =
+      found != response.headers.end() ? Excerpt(found->second) : "no content type";
   return MakeError(ErrorCode::kProtocol, "{} {}: the answer (HTTP {}, {}) is not an object: {}",
                    request.method, request.path, response.status, type, object.error().message);
 }

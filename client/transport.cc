@@ -64,7 +64,7 @@ class CurlBodyStream final : public BodyStream {
     if (found == headers().end() || found->second == "identity") return {};
     if (found->second != "gzip") {
       return MakeError(ErrorCode::kProtocol, "the answer's encoding '{}' was not asked for",
-                       Printable(std::string(CutText(found->second, 40)), Lines::kOne));
+                       Excerpt(found->second));
     }
     inflater_ = std::make_unique<Inflater>();
     return {};

@@ -172,6 +172,10 @@ Result<void> ManagerConfig::Validate() const {
     return NotShorter("RETRY_PERIOD times 1.2", retry_period * 6 / 5, "RENEW_DEADLINE",
                       renew_deadline);
   }
+  if (!encryption_key_file.empty() && !encryption_key_variable.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "LARDER_ENCRYPTION_KEY_FILE and LARDER_ENCRYPTION_KEY_VARIABLE: set one only");
+  }
   if (tls_cert_file.empty() != tls_key_file.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "LARDER_TLS_CERT_FILE and LARDER_TLS_KEY_FILE go together: set both or none");

@@ -34,7 +34,9 @@ struct ManagerConfig {
   uint64_t memory_limit = uint64_t{64} << 20;
   uint64_t disk_limit = 0;  // 0: no bound
   bool compression = true;
+  // The key for secrets on disk: in a file, or in this environment variable. Both empty: none.
   std::string encryption_key_file{};
+  std::string encryption_key_variable{};
 
   // Every key again, this often, at low priority; 0: never. Counted across restarts.
   Duration resync_period = std::chrono::hours(10);

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "base/text.h"
 #include "client/timestamp.h"
 #include "schema/field_path.h"
 
@@ -160,7 +162,7 @@ Result<void> LeaderElector::Try(Clock::Steady asked_at, const std::stop_token& s
   if (current->holder == options_.identity) return Write(*current, asked_at, stop);
   leads_until_ = 0;
   if (!current->holder.empty() && options_.clock->Now() < observed_at_ + LeaseOf(*current)) {
-    return MakeError(ErrorCode::kConflict, "{} holds it", current->holder);
+    return MakeError(ErrorCode::kConflict, "{} holds it", Excerpt(current->holder));
   }
   return Write(*current, asked_at, stop);
 }
@@ -179,7 +181,7 @@ void LeaderElector::Observe(const Record& record) {
     leader_ = record.holder;
   }
   if (record.holder.empty()) return;
-  spdlog::info("lease {}/{}: the leader is {}", options_.ns, options_.name, record.holder);
+  spdlog::info("lease {}/{}: the leader is {}", options_.ns, options_.name, Excerpt(record.holder));
 }
 
 Result<LeaderElector::Record> LeaderElector::Read(const std::stop_token& stop) {
@@ -197,7 +199,9 @@ Result<LeaderElector::Record> LeaderElector::Read(const std::stop_token& stop) {
   };
   const auto number = [&](const char* field) {
     const auto value = spec->find(field);
-    return value != spec->end() && value->is_number_integer() ? value->get<int64_t>() : int64_t{0};
+    if (value == spec->end() || !value->is_number_integer()) return int64_t{0};
+    // The API's are int32. More would be more nanoseconds than there are.
+    return std::clamp<int64_t>(value->get<int64_t>(), 0, std::numeric_limits<int32_t>::max());
   };
   record.holder = text("holderIdentity");
   record.acquire_time = text("acquireTime");

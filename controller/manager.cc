@@ -27,6 +27,7 @@ StoreOptions MakeStoreOptions(const ManagerConfig& config, Clock* clock) {
   options.disk_limit = config.disk_limit;
   options.compression = config.compression;
   options.encryption_key_file = config.encryption_key_file;
+  options.encryption_key_variable = config.encryption_key_variable;
   options.clock = clock;
   return options;
 }

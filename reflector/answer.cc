@@ -18,7 +18,7 @@ Result<BodyForm> CheckAnswer(int status, const std::map<std::string, std::string
   if (type.starts_with("application/vnd.kubernetes.protobuf")) return BodyForm::kProtobuf;
   return MakeError(ErrorCode::kProtocol,
                    "the server answered with content type '{}': is this address an API server?",
-                   Printable(std::string(CutText(type, 100)), Lines::kOne));
+                   Excerpt(type));
 }
 
 }  // namespace larder

@@ -446,7 +446,7 @@ Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const T
   }
   if (!IsVersion((*object)->resource_version())) {
     return MakeError(ErrorCode::kProtocol, "object {} has no usable resourceVersion: '{}'",
-                     (*object)->key().ToString(), (*object)->resource_version());
+                     (*object)->key().ToString(), Excerpt((*object)->resource_version()));
   }
   if (options_.metadata_only && (*object)->kind() == kMetadataKind &&
       !options_.resource.kind.empty()) {
@@ -459,7 +459,7 @@ Result<ObjectPtr> ListRequester::Parse(const ListReader::ItemText& item, const T
 Result<ListRequester::Outcome> ListRequester::Finish(const Job& job, const ListHead& head) {
   if (!IsVersion(head.resource_version)) {
     return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'",
-                     head.resource_version);
+                     Excerpt(head.resource_version));
   }
   NoteShard(head);
   if (job.why != "rewound" && !job.cursor.empty() &&

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "reflector/buffer_limits.h"
 
 namespace larder {
@@ -64,7 +65,7 @@ Result<void> ListHead::CheckItems(const TypeMeta& wanted) const {
   const TypeMeta type = ItemType({});
   if (type.kind == wanted.kind && type.api_version == wanted.api_version) return {};
   return MakeError(ErrorCode::kProtocol, "asked for a list of {} {}, the server sent {} {}",
-                   wanted.api_version, wanted.kind, api_version, kind);
+                   wanted.api_version, wanted.kind, Excerpt(api_version), Excerpt(kind));
 }
 
 Result<ListSplitter::Step> ListSplitter::Next() {
@@ -107,7 +108,9 @@ Result<void> ListSplitter::Finish() const {
     return MakeError(ErrorCode::kProtocol, "the list is cut off: its end is missing");
   }
   if (!items_seen_) return NotAList("it has no items");
-  if (!head_.kind.empty() && !head_.kind.ends_with("List")) return NotAList("kind " + head_.kind);
+  if (!head_.kind.empty() && !head_.kind.ends_with("List")) {
+    return NotAList("kind " + Excerpt(head_.kind));
+  }
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/text.h"
 #include "reflector/reflector_machine.h"
 
 namespace larder {
@@ -229,7 +230,7 @@ Result<std::optional<std::string>> ReflectorMachine::ReadInitialEvents() {
     if (!CompareResourceVersions(bookmark.resource_version, bookmark.resource_version)) {
       return MakeError(ErrorCode::kProtocol,
                        "the initial events end without a usable version: '{}'",
-                       bookmark.resource_version);
+                       Excerpt(bookmark.resource_version));
     }
     if (CompareResourceVersions(bookmark.resource_version, cursor_).value_or(1) < 0 &&
         list_why_ != "rewound") {

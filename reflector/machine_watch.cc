@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "reflector/reflector_machine.h"
 
 namespace larder {
@@ -132,7 +133,7 @@ Result<ReflectorMachine::Heard> ReflectorMachine::TakeBookmark(std::string_view 
   const std::optional<int> order = CompareResourceVersions(bookmark.resource_version, cursor_);
   if (!order) {
     return MakeError(ErrorCode::kProtocol, "a bookmark without a usable version: '{}'",
-                     bookmark.resource_version);
+                     Excerpt(bookmark.resource_version));
   }
   recorder_.Bookmark();
   // A server never goes back behind the version that it was asked for, unless it lost its newest

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+
 namespace larder {
 
 ReflectorMachine::ReflectorMachine(ReflectorOptions options, ShardSelector shard, uint64_t seed,
@@ -170,7 +172,7 @@ Result<bool> ReflectorMachine::SameCluster() {
   const Error error{
       ErrorCode::kConflict,
       fmt::format("another cluster: the stored objects came from {}, this server is {}",
-                  cluster_uid_, *uid),
+                  Excerpt(cluster_uid_), Excerpt(*uid)),
       {},
       {}};
   spdlog::error("{}: {}", options_.name, error.message);
@@ -184,7 +186,7 @@ Result<ReflectorMachine::Look> ReflectorMachine::LookAtServer() {
   LARDER_ASSIGN_OR_RETURN(Look look, LookWith(requests_.CurrentVersion(key)));
   if (!CompareResourceVersions(look.version, look.version)) {
     return MakeError(ErrorCode::kProtocol, "the list has no usable resourceVersion: '{}'",
-                     look.version);
+                     Excerpt(look.version));
   }
   return look;
 }

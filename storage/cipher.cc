@@ -5,9 +5,11 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -35,6 +37,23 @@ tl::unexpected<Error> OpenSslFailed(std::string_view what) {
   return MakeError(ErrorCode::kInternal, "OpenSSL: {} failed", what);
 }
 
+bool IsOurGroup(gid_t group) {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<size_t>(std::max(count, 0)));
+  return group == ::getegid() || std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+// May only its owner read it, or else our group what is root's? Of a Secret volume a kubelet makes
+// each file readable for the pod's group (fsGroup), whatever mode the volume asks for, and the pod
+// cannot change that.
+bool IsPrivate(const struct stat& info) {
+  constexpr mode_t kOfOthers = 077, kGroupReads = 040;
+  const mode_t open_to = info.st_mode & kOfOthers;
+  const bool of_root = info.st_uid == 0 && ::geteuid() != 0;
+  return open_to == 0 || (open_to == kGroupReads && of_root && IsOurGroup(info.st_gid));
+}
+
 }  // namespace
 
 Result<Cipher> Cipher::Make(std::vector<std::string> keys) {
@@ -60,12 +79,17 @@ Result<Cipher> Cipher::FromFile(const std::string& path) {
     return MakeError(ErrorCode::kNotFound, "encryption key file {}: {}", path,
                      std::strerror(errno));
   }
-  if ((info.st_mode & 077) != 0) {
+  if (!IsPrivate(info)) {
     return MakeError(ErrorCode::kForbidden,
-                     "encryption key file {} can be read by others (mode {:o}); run: chmod 600 {}",
+                     "encryption key file {} can be read by others (mode {:o}); run: chmod 600 {} "
+                     "(a Secret volume needs defaultMode: 0400, and the pod an fsGroup)",
                      path, info.st_mode & 0777, path);
   }
   std::ifstream file(path);
+  if (!file) {
+    return MakeError(ErrorCode::kForbidden, "encryption key file {}: {}", path,
+                     std::strerror(errno));
+  }
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   return FromText(text, "encryption key file " + path);
 }

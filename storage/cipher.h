@@ -21,7 +21,7 @@ class Cipher {
   // Each key is 32 bytes. The first one seals.
   static Result<Cipher> Make(std::vector<std::string> keys);
   // Reads keys from a file: one base64 line of 32 bytes each, newest first; `#` starts a comment.
-  // Refused when others can read the file.
+  // Refused when others can read the file, but for our group what is root's: a kubelet mounts so.
   static Result<Cipher> FromFile(const std::string& path);
   // The same from an environment variable, where commas may stand for line ends.
   static Result<Cipher> FromEnvironment(const std::string& variable);
@@ -38,8 +38,6 @@ class Cipher {
   // equal, nothing else can be learned. Depends on the newest key; KeyName says which that is.
   Result<std::string> Blind(std::string_view value) const;
   std::string KeyName() const;
-  // Are there keys that only open?
-  bool HasOldKeys() const { return keys_.size() > 1; }
 
  private:
   static Result<Cipher> FromText(std::string_view text, std::string_view where);

@@ -1,10 +1,14 @@
 // Compaction by hand: rewrites everything once.
+#include <flatbuffers/flatbuffers.h>
+
 #include <random>
 #include <set>
 
+#include "schema/delta_generated.h"
 #include "storage/keys.h"
 #include "storage/maintenance.h"
 #include "storage/store_impl.h"
+#include "storage/value_codec.h"
 
 namespace larder {
 namespace {
@@ -27,12 +31,13 @@ class Compactor {
     report.bytes_before = impl_.DiskBytes();
     LARDER_RETURN_IF_ERROR(TrainMissing());
     LARDER_RETURN_IF_ERROR(CompactObjects());
+    // Then their family is compacted, so that nothing is left of them on the disk.
+    LARDER_ASSIGN_OR_RETURN(report.dropped_dictionaries, DropDictionaries());
     for (const Family family :
          {Family::kIndexes, Family::kQueues, Family::kDeltas, Family::kMeta}) {
       LARDER_RETURN_IF_ERROR(CompactRange(family, {}, {}));
       Tell(std::string(kFamilyNames[static_cast<size_t>(family)]), 1);
     }
-    LARDER_ASSIGN_OR_RETURN(report.dropped_dictionaries, DropDictionaries());
     LARDER_ASSIGN_OR_RETURN(report.old_keys_needed, FindOldKeys());
     report.bytes_after = impl_.DiskBytes();
     return report;
@@ -107,7 +112,7 @@ class Compactor {
 
   Result<std::vector<DictionaryId>> DropDictionaries() {
     MutexLock drop(impl_.drop_mutex);
-    const std::vector<DictionaryId> retired = impl_.dictionaries().Retired();
+    const std::vector<DictionaryId> retired = impl_.dictionaries().Retire();
     if (retired.empty()) return std::vector<DictionaryId>();
     impl_.BeginDrop(retired);
     std::set<DictionaryId> in_use;
@@ -121,8 +126,8 @@ class Compactor {
             return true;
           },
           nullptr, /*fill_cache=*/false));
-      // A change that waits for a handler holds an object, and only its handler knows where in the
-      // row: as long as one waits, the resource keeps all its dictionaries.
+      // A change that waits for a handler holds an object: as long as one waits, the resource keeps
+      // all its dictionaries.
       LARDER_RETURN_IF_ERROR(impl_.ScanRows(
           Family::kDeltas, prefix, {},
           [&](std::string_view, std::string_view) {
@@ -136,23 +141,42 @@ class Compactor {
     return impl_.EndDrop(in_use);
   }
 
-  // A change that waits for a handler holds an object as it was sealed then.
+  // A change that waits for a handler holds an object as it was stored then.
   Result<std::vector<std::string>> FindOldKeys() {
     std::vector<std::string> out;
-    if (!impl_.cipher() || !impl_.cipher()->HasOldKeys()) return out;
+    if (!impl_.cipher()) return out;
     LARDER_ASSIGN_OR_RETURN(const auto collections, store_.Collections());
     for (const CollectionInfo& info : collections) {
       const auto known = impl_.FindCollection(info.id);
       if (!known || !known->encrypted) continue;
       LARDER_RETURN_IF_ERROR(impl_.ScanRows(
           Family::kDeltas, keys::CollectionPrefix(info.id), {},
-          [&](std::string_view, std::string_view) {
+          [&](std::string_view key, std::string_view value) {
+            if (HasNewestKey(info.id, key, std::string(value))) return true;
             out.push_back(info.spec.ToString());
             return false;
           },
           nullptr, /*fill_cache=*/false));
     }
     return out;
+  }
+
+  // Is all that a waiting change holds encrypted with the newest key? Of a row that is no such
+  // change nobody knows.
+  bool HasNewestKey(CollectionId collection, std::string_view row_key,
+                    const std::string& row) const {
+    const auto key = keys::ParseDelta(row_key);
+    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(row.data()), row.size());
+    if (!key || !fbs::VerifyPendingDeltaBuffer(verifier)) return false;
+    const fbs::PendingDelta* const delta = fbs::GetPendingDelta(row.data());
+    for (const auto* state : {delta->known(), delta->first()}) {
+      if (!state) continue;
+      const auto head =
+          DecodeHead(keys::Object(collection, *key),
+                     {reinterpret_cast<const char*>(state->data()), state->size()}, impl_.cipher());
+      if (!head || !head->encrypted || !head->current_key) return false;
+    }
+    return true;
   }
 
   Store& store_;

@@ -54,6 +54,7 @@ class DictionaryBook::Page {
   const std::string resource;
   mutable Mutex mutex;
   DictionaryPtr current LARDER_GUARDED_BY(mutex);
+  bool asked_for LARDER_GUARDED_BY(mutex) = false;  // somebody has this page, and compresses
   bool wanted LARDER_GUARDED_BY(mutex) = false;
   uint64_t observed LARDER_GUARDED_BY(mutex) = 0;               // objects, ever
   uint64_t train_at LARDER_GUARDED_BY(mutex) = kFirstTraining;  // when `observed` gets here
@@ -105,11 +106,18 @@ void DictionaryBook::Stop() {
   if (trainer_.joinable()) trainer_.join();
 }
 
-DictionaryBook::Page* DictionaryBook::PageOf(const std::string& resource) {
-  WriterLock lock(mutex_);
+DictionaryBook::Page& DictionaryBook::FindOrMakePage(const std::string& resource) {
   std::unique_ptr<Page>& page = pages_[resource];
   if (!page) page = std::make_unique<Page>(resource);
-  return page.get();
+  return *page;
+}
+
+DictionaryBook::Page* DictionaryBook::PageOf(const std::string& resource) {
+  WriterLock lock(mutex_);
+  Page& page = FindOrMakePage(resource);
+  MutexLock page_lock(page.mutex);
+  page.asked_for = true;
+  return &page;
 }
 
 DictionaryPtr DictionaryBook::Current(const Page& page) const {
@@ -117,15 +125,21 @@ DictionaryPtr DictionaryBook::Current(const Page& page) const {
   return page.current;
 }
 
+DictionaryPtr DictionaryBook::CurrentOf(const std::string& resource) const {
+  ReaderLock lock(mutex_);
+  const auto page = pages_.find(resource);
+  return page == pages_.end() ? nullptr : Current(*page->second);
+}
+
 void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) {
-  Page* const page = PageOf(resource);
   WriterLock lock(mutex_);
+  Page& page = FindOrMakePage(resource);
   last_id_ = std::max(last_id_, dictionary->id());
-  MutexLock page_lock(page->mutex);
-  if (!page->current || page->current->id() < dictionary->id()) {
-    page->current = dictionary;
-    page->observed = std::max(page->observed, dictionary->seen());
-    page->train_at = dictionary->seen() * kGrowth;
+  MutexLock page_lock(page.mutex);
+  if (!page.current || page.current->id() < dictionary->id()) {
+    page.current = dictionary;
+    page.observed = std::max(page.observed, dictionary->seen());
+    page.train_at = dictionary->seen() * kGrowth;
   }
   // The right side of an assignment is evaluated first: the id must be read before the move.
   const DictionaryId id = dictionary->id();
@@ -147,8 +161,13 @@ std::vector<std::pair<std::string, DictionaryPtr>> DictionaryBook::All() const {
   return out;
 }
 
-std::vector<DictionaryId> DictionaryBook::Retired() const {
+std::vector<DictionaryId> DictionaryBook::Retire() {
   WriterLock lock(mutex_);
+  // Who asks for the page from here on does not find it there.
+  for (const auto& [resource, page] : pages_) {
+    MutexLock page_lock(page->mutex);
+    if (!page->asked_for) page->current.reset();
+  }
   std::vector<DictionaryId> out;
   for (const auto& [id, entry] : by_id_) {
     if (entry.dropped) continue;

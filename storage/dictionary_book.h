@@ -45,10 +45,13 @@ class DictionaryBook final : public DictionarySource {
   explicit DictionaryBook(Hooks hooks);
   ~DictionaryBook() override;
 
-  // One resource's page in the book. Stays where it is as long as the book does.
+  // One resource's page in the book, for who is going to compress with it. Stays where it is as
+  // long as the book does.
   class Page;
   Page* PageOf(const std::string& resource);
   DictionaryPtr Current(const Page& page) const;
+  // Of a resource whose page nobody may have asked for.
+  DictionaryPtr CurrentOf(const std::string& resource) const;
   // Tells of an object just encoded.
   void Observe(Page& page, CollectionId collection, const ObjectKey& key, size_t raw_bytes,
                size_t stored_bytes);
@@ -59,9 +62,10 @@ class DictionaryBook final : public DictionarySource {
   DictionaryPtr Find(DictionaryId id) const override;
   // Those that the store holds.
   std::vector<std::pair<std::string, DictionaryPtr>> All() const;
-  // Those that nobody can be compressing with any more: not current for some minutes, and held by
-  // no compaction.
-  std::vector<DictionaryId> Retired() const;
+  // Takes those out of use that nobody can be compressing with any more, and returns them: not
+  // current for some minutes, or of a resource whose page nobody has asked for (it is encrypted
+  // now, or has no collection), and held by no compaction.
+  std::vector<DictionaryId> Retire();
   // Whether the store holds it no longer.
   void SetDropped(DictionaryId id, bool dropped);
   // One of those, and its resource; nullopt: it is not.
@@ -76,6 +80,7 @@ class DictionaryBook final : public DictionarySource {
   void Stop();
 
  private:
+  Page& FindOrMakePage(const std::string& resource) LARDER_REQUIRES(mutex_);
   void TrainLoop(const std::stop_token& stop);
   struct Trained {
     DictionaryPtr dictionary;  // new, and saved; null where the present one does as well

@@ -108,14 +108,15 @@ struct CompactReport {
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;
   std::vector<uint32_t> dropped_dictionaries;
-  // Encrypted collections, as text, with changes that wait for a handler: these are not rewritten
-  // and may need a key that is not the newest. Empty where there is but one key.
+  // Encrypted collections, as text, with changes that wait for a handler: these are not rewritten,
+  // and some hold an object that is encrypted with another key than the newest, or, from before
+  // there was one, is in the clear. Empty where no key was given.
   std::vector<std::string> old_keys_needed;
 };
 // Rewrites everything once: frees what was deleted, moves every object to its resource's current
-// dictionary and to the newest encryption key, then drops the dictionaries that nothing names.
-// Changes that wait for a handler stay as they are: an older key may go once old_keys_needed is
-// empty.
+// dictionary and to the newest encryption key, then drops the dictionaries that nothing names: also
+// the last one of a resource that is encrypted now. Changes that wait for a handler stay as they
+// are: an older key may go once old_keys_needed is empty.
 Result<CompactReport> Compact(Store& store, const CompactOptions& options = {});
 
 // ---- snapshots: hard links within the store's directory, made in no time

@@ -163,8 +163,7 @@ Result<StoreStats> GetStats(const Store& store, const StatsOptions& options) {
     entry.id = dictionary->id();
     entry.resource = resource;
     entry.stored_bytes = dictionary->StoredBytes();
-    entry.current =
-        impl.dictionaries().Current(*impl.dictionaries().PageOf(resource)) == dictionary;
+    entry.current = impl.dictionaries().CurrentOf(resource) == dictionary;
     stats.memory.dictionaries += dictionary->MemoryBytes();
   }
   LARDER_ASSIGN_OR_RETURN(const auto collections, store.Collections());

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/process.h"
 #include "storage/directory.h"
 #include "storage/keys.h"
 #include "storage/notes.h"
@@ -96,6 +97,7 @@ Result<Store*> Store::KeeperOf(const Resource& resource) {
     memory.in_memory = true;
     memory.disk_limit = 0;
     memory.memory_limit /= kKeeperShare;
+    LeaveNoCoreDump();  // that would put them on the disk after all
     LARDER_ASSIGN_OR_RETURN(impl_->keeper, Open(memory));
   }
   return impl_->keeper.get();

@@ -1,13 +1,12 @@
 #include "storage/store_impl.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 
+#include "base/process.h"
 #include "storage/keys.h"
 #include "storage/records.h"
 #include "storage/snapshots.h"
@@ -120,13 +119,8 @@ Result<void> Store::Impl::LoadCipher() {
   } else if (!options.encryption_key_variable.empty()) {
     LARDER_ASSIGN_OR_RETURN(cipher_, Cipher::FromEnvironment(options.encryption_key_variable));
   }
-  if (cipher_) {
-    // A core dump would put the key and the decrypted objects on the disk. The limit alone does not
-    // hold where the kernel pipes dumps into a program, like systemd-coredump (core(5)).
-    const struct rlimit none = {0, 0};
-    (void)::setrlimit(RLIMIT_CORE, &none);
-    (void)::prctl(PR_SET_DUMPABLE, 0);
-  }
+  // A core dump would put the key and the decrypted objects on the disk.
+  if (cipher_) LeaveNoCoreDump();
   return {};
 }
 

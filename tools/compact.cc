@@ -37,8 +37,10 @@ Result<int> Run(const CompactArguments& arguments, const StopOnSignal& stop) {
     out.Print("{} before, {} after; {} dictionaries dropped\n", HumanBytes(report.bytes_before),
               HumanBytes(report.bytes_after), report.dropped_dictionaries.size());
     for (const std::string& collection : report.old_keys_needed) {
-      out.Print("keep the older keys: changes of {} wait for a handler and may need them\n",
-                collection);
+      out.Print(
+          "keep the older keys: changes of {} that wait for a handler need them, or are not "
+          "encrypted yet\n",
+          collection);
     }
   }
   out.Flush();

@@ -6,9 +6,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/text.h"
 #include "base/wall_time.h"
 #include "indexer/indexer.h"
 #include "informer/durable_names.h"
+#include "schema/json_span.h"
 #include "schema/parse_json.h"
 #include "storage/notes.h"
 #include "tools/command.h"
@@ -87,6 +89,9 @@ class Import {
 
   Result<void> TakeObject(const std::string& line) {
     if (!indexer_) return Bad("an object before its collection");
+    if (!IsOneJsonContainer(Trimmed(line), kMaxParsedDepth)) {
+      return Bad("not one JSON object, or nested too deeply");
+    }
     auto object = Object::Parse(line, {info_.spec.resource.ApiVersion(), info_.spec.resource.kind});
     if (!object) return Bad(object.error().message);
     LARDER_ASSIGN_OR_RETURN(const auto prepared, indexer_->Prepare(**object));

@@ -7,6 +7,9 @@
 #include <optional>
 #include <sstream>
 
+#include "base/text.h"
+#include "schema/json_span.h"
+#include "schema/parse_json.h"
 #include "tools/age.h"
 #include "tools/columns/columns.h"
 #include "tools/jsonpath.h"
@@ -315,6 +318,8 @@ const char* const kOutputHelp =
     "jsonpath=TEMPLATE, jsonpath-file=FILE or custom-columns=HEADER:PATH,...";
 
 nlohmann::json SortedDocument(const Object& object, bool show_managed_fields) {
+  // Printing takes stack for each level; only a forged row has so many.
+  if (!IsOneJsonContainer(Trimmed(object.json()), kMaxParsedDepth)) return nlohmann::json::object();
   auto document = nlohmann::json::parse(object.json(), nullptr, false);
   const auto metadata = document.find("metadata");
   if (!show_managed_fields && metadata != document.end()) metadata->erase("managedFields");

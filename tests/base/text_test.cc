@@ -19,5 +19,10 @@ TEST(TextTest, WhatIsToBeOneLineHasNoOther) {
   EXPECT_EQ(Printable("a\n\033[1A\nb\r\n", Lines::kOne), "a ^[[1A b^M ");
 }
 
+TEST(TextTest, AnExcerptIsShortAndOneLine) {
+  EXPECT_EQ(Excerpt("a\n\033[1Ab"), "a ^[[1Ab");
+  EXPECT_EQ(Excerpt(std::string(1000, 'x')), std::string(100, 'x'));
+}
+
 }  // namespace
 }  // namespace larder

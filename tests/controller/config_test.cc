@@ -162,6 +162,13 @@ TEST_F(ConfigTest, RefusesTimesThatDoNotGoTogether) {
   EXPECT_THAT(Load({"--tls-cert-file=x"}).error().message, HasSubstr("LARDER_TLS_KEY_FILE"));
 }
 
+TEST_F(ConfigTest, TheKeyMayComeFromAVariable) {
+  environment_ = {{"LARDER_ENCRYPTION_KEY_VARIABLE", "MY_KEY"}};
+  EXPECT_EQ(Load()->encryption_key_variable, "MY_KEY");
+  EXPECT_EQ(Load({"--encryption-key-variable=OTHER"})->encryption_key_variable, "OTHER");
+  EXPECT_THAT(Load({"--encryption-key-file=x"}).error().message, HasSubstr("set one only"));
+}
+
 TEST_F(ConfigTest, RefusesAMemoryLimitWhoseUnitWasForgotten) {
   EXPECT_THAT(Load({"--memory-limit=64"}).error().message, HasSubstr("at least 1Mi"));
   EXPECT_EQ(Load({"--memory-limit=64Mi"})->memory_limit, uint64_t{64} << 20);

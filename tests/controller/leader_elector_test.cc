@@ -185,6 +185,32 @@ TEST_F(LeaderElectorTest, AnotherTakesOverOnlyAfterTheLeaseDuration) {
   EXPECT_EQ(Lease()["spec"]["leaseTransitions"], 1);
 }
 
+// Whoever may write the lease chooses its holder's name.
+TEST_F(LeaderElectorTest, AHoldersNameIsOneLineOfTheLog) {
+  ASSERT_TRUE(a_->Try());
+  const std::string name = "b\n2026-01-01 error: \033[2J" + std::string(10'000, 'x');
+  Patch(Json{{"spec", {{"holderIdentity", name}}}}.dump());
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  EXPECT_FALSE(b_->Try());
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(b_->elector.Leader(), name);
+  for (const std::string& text : {log.str(), b_->elector.LastError()->message}) {
+    EXPECT_NE(text.find("b 2026-01-01 error: ^[[2Jxxx"), std::string::npos) << text;
+    EXPECT_LT(text.size(), 300U);
+  }
+}
+
+TEST_F(LeaderElectorTest, ALeaseOfCenturiesIsWaitedFor) {
+  ASSERT_TRUE(a_->Try());
+  Patch(R"({"spec":{"leaseDurationSeconds":9300000000}})");  // more nanoseconds than an int64 holds
+  ASSERT_FALSE(b_->Try());
+  Advance(seconds(60));
+  EXPECT_FALSE(b_->Try());
+}
+
 TEST_F(LeaderElectorTest, TimeIsCountedFromBeforeTheRequest) {
   // A look and a write, 4 s each: 2 s of leading are left when the answer comes.
   a_->after = [this] { Advance(seconds(4)); };

@@ -140,6 +140,14 @@ TEST_F(ManagerTest, AQueueThatCannotBeLoadedIsNamedInReadyz) {
   }));
 }
 
+TEST_F(ManagerTest, TheStoresKeyMayComeFromAVariable) {
+  ManagerOptions options = environment_->Options();
+  options.config.encryption_key_variable = "LARDER_TEST_NOT_SET";
+  const auto refused = Manager::Create(options);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("LARDER_TEST_NOT_SET"));
+}
+
 TEST_F(ManagerTest, LetsRunningReconcilesFinish) {
   auto gate = std::make_shared<Gate>();
   std::atomic<bool> finished{false};

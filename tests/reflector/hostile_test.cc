@@ -1,10 +1,14 @@
 // A hostile API server: whatever it sends, the cursor stays behind it, memory stays bounded and
 // nothing is stored that was not whole.
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
+#include <sstream>
 
+#include "reflector/list_splitter.h"
 #include "tests/reflector/reflector_harness.h"
 
 namespace larder {
@@ -38,6 +42,29 @@ class HostileTest : public ReflectorTest {
     EXPECT_THAT(recording.calls, ElementsAre("Start", "ADDED x/a@11"));
     EXPECT_EQ((*made)->Status().restarts["Protocol"], 1U);
     EXPECT_EQ((*made)->Status().last_error->code, ErrorCode::kProtocol);
+  }
+
+  // What a reflector logs that starts at this version and gets these answers.
+  std::string LogOf(const std::string& stored, const std::vector<Answer>& answers,
+                    FirstSync first_sync = FirstSync::kList) {
+    InstantClock instant;
+    std::stop_source source;
+    ScriptedTransport transport(&instant, &source);
+    RecordingTarget recording;
+    recording.position.resource_version = stored;
+    ReflectorOptions same = options;
+    same.clock = &instant;
+    same.first_sync = first_sync;
+    for (const Answer& answer : answers) transport.Push(answer);
+    auto made = Reflector::Create(same, &transport, &recording);
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+    (*made)->Run(source.get_token());
+    spdlog::set_default_logger(before);
+    EXPECT_EQ(recording.Count("End"), 0U);
+    return log.str();
   }
 
   // The list must be refused, and nothing swept.
@@ -76,6 +103,32 @@ TEST_F(HostileTest, EventWithAVersionThatIsNone) {
     ExpectRefused(EventLine("MODIFIED", {.name = "a", .version = version}));
   }
 }
+TEST_F(HostileTest, AVersionThatIsNoneIsShownShortAndOnOneLine) {
+  const std::string text = "x\\n[error] \\u001b[2J" + std::string(10'000, 'x');
+  const TestPod pod{.name = "a", .version = "5"};
+  const Answer good = Answer::Json(PodListJson("10", {}));
+  for (const std::string& log :
+       {LogOf("", {Answer::Json(PodListJson(text, {pod}))}),
+        LogOf("", {Answer::Json(PodListJson("9", {{.name = "a", .version = text}}))}),
+        LogOf("", {Answer::Json(R"({"items":[],"kind":")" + text + "\"}")}),
+        LogOf("", {Answer::Watch({EventLine("ADDED", pod), BookmarkLine(text, true)})},
+              FirstSync::kWatchList),
+        LogOf("10", {good, Answer::Watch({BookmarkLine(text)})}),
+        LogOf("10", {Answer::Json(PodListJson(text, {}))})}) {
+    EXPECT_THAT(log, HasSubstr("x [error] ^[[2Jxxx"));
+    EXPECT_LT(log.size(), 2000U);
+  }
+}
+
+TEST_F(HostileTest, AListOfAnotherKindIsNamedShortAndOnOneLine) {
+  ListHead head;
+  head.kind = head.api_version = "x\n\033[2J" + std::string(10'000, 'x');
+  const auto refused = head.CheckItems({"v1", "Pod"});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("the server sent x ^[[2Jxxx"));
+  EXPECT_LT(refused.error().message.size(), 300U);
+}
+
 TEST_F(HostileTest, BookmarkWithoutVersion) {
   ExpectRefused(BookmarkLine(""));
   ExpectRefused(BookmarkLine("x"));

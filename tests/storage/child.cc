@@ -5,7 +5,9 @@
 //   storage_child hold DIR       opens the store, prints "open", waits for the end of its input
 //   storage_child keys DIR       opens DIR/store with DIR/keys and prints its limits on core dumps,
 //                                and whether the kernel may make one
-//   storage_child take DIR N     opens the store N times, each time as soon as it can, and counts
+//   storage_child keeper DIR     the same of DIR/store without a key, once it keeps Secrets in
+//   memory storage_child take DIR N     opens the store N times, each time as soon as it can, and
+//   counts
 //                                up what DIR/../counter says while it is the owner
 //   storage_child fork DIR       holds it and forks; once DIR/../next is there, the fork says
 //                                whether a commit of its own was refused
@@ -15,6 +17,7 @@
 #include <fmt/format.h>
 #include <rocksdb/env.h>
 #include <sched.h>
+#include <spdlog/spdlog.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -99,14 +102,25 @@ int Hold(const std::string& path) {
   return 0;
 }
 
-int HoldKeys(const std::string& path) {
-  const auto store =
-      Must(Store::Open({.path = path + "/store", .encryption_key_file = path + "/keys"}));
+int PrintCoreLimits() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_CORE, &limit) != 0) Fail("getrlimit");
   std::cout << limit.rlim_cur << " " << limit.rlim_max << " " << ::prctl(PR_GET_DUMPABLE)
             << std::endl;
   return 0;
+}
+
+int HoldKeys(const std::string& path) {
+  const auto store =
+      Must(Store::Open({.path = path + "/store", .encryption_key_file = path + "/keys"}));
+  return PrintCoreLimits();
+}
+
+int Keep(const std::string& path) {
+  spdlog::set_level(spdlog::level::off);  // its lines would stand between ours
+  const auto store = Must(Store::Open({.path = path + "/store"}));
+  (void)Must(store->KeeperOf(Must(LookupResource("secrets"))));
+  return PrintCoreLimits();
 }
 
 void WriteText(const char* path, const std::string& text) { std::ofstream(path) << text; }
@@ -227,6 +241,7 @@ int main(int argc, char** argv) {
   if (mode == "write") return larder::Write(argv[2]);
   if (mode == "hold") return larder::Hold(argv[2]);
   if (mode == "keys") return larder::HoldKeys(argv[2]);
+  if (mode == "keeper") return larder::Keep(argv[2]);
   if (mode == "fork") return larder::Fork(argv[2]);
   if (mode == "open" && argc == 4) return larder::OpenOnFaultyDisk(argv[2], argv[3]);
   if (mode == "take" && argc == 4) return larder::Take(argv[2], std::stoi(argv[3]));

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -77,6 +79,44 @@ TEST(Cipher, RefusesKeyFilesThatOthersCanRead) {
   const auto refused = Cipher::FromFile(open.path());
   EXPECT_EQ(CodeOf(refused), ErrorCode::kForbidden);
   EXPECT_NE(refused.error().message.find("chmod 600"), std::string::npos);
+}
+
+// Another user and group, for this process, as long as it is there.
+class AsUser {
+ public:
+  AsUser(uid_t user, gid_t group) {
+    EXPECT_EQ(::setegid(group), 0);
+    EXPECT_EQ(::seteuid(user), 0);
+  }
+  ~AsUser() {
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::setegid(0), 0);
+  }
+};
+
+// A kubelet mounts a Secret so: root's, readable for the pod's group.
+TEST(Cipher, AKeyThatOnlyOurGroupMayReadIsTaken) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to root and a group";
+  constexpr uid_t kUser = 65532;
+  constexpr gid_t kGroup = 65532;
+  const KeyFile file(kOldKey);
+  std::filesystem::permissions(std::filesystem::path(file.path()).parent_path(),
+                               std::filesystem::perms(0711));
+  const auto read = [&](uid_t owner, gid_t group, mode_t mode) {
+    EXPECT_EQ(::chown(file.path().c_str(), owner, group), 0);
+    EXPECT_EQ(::chmod(file.path().c_str(), mode), 0);
+    const AsUser user(kUser, kGroup);
+    return Cipher::FromFile(file.path());
+  };
+  EXPECT_TRUE(read(0, kGroup, 0440));
+  EXPECT_TRUE(read(0, kGroup, 0640));
+  EXPECT_EQ(CodeOf(read(0, kGroup, 0460)), ErrorCode::kForbidden) << "the group can change it";
+  EXPECT_EQ(CodeOf(read(0, kGroup, 0444)), ErrorCode::kForbidden) << "everybody can read it";
+  EXPECT_EQ(CodeOf(read(0, kGroup + 1, 0440)), ErrorCode::kForbidden) << "another group's";
+  EXPECT_EQ(CodeOf(read(kUser, kGroup, 0440)), ErrorCode::kForbidden) << "ours: chmod mends it";
+  const auto unreadable = read(0, kGroup, 0400);
+  EXPECT_EQ(CodeOf(unreadable), ErrorCode::kForbidden) << "only root can read it";
+  EXPECT_NE(unreadable.error().message.find("Permission denied"), std::string::npos);
 }
 
 TEST(Cipher, SaysWhatIsWrongWithAKeyFile) {

@@ -1,11 +1,15 @@
 // What may reach the disk only encrypted.
+#include <flatbuffers/flatbuffers.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 #include <sys/stat.h>
 
 #include <fstream>
+#include <map>
 
 #include "base/process.h"
+#include "schema/delta_generated.h"
 #include "storage/maintenance.h"
 #include "storage/records.h"
 #include "storage/store.h"
@@ -62,6 +66,18 @@ class SecretsTest : public ::testing::Test {
     }
     Must(store->Commit(std::move(transaction), Durability::kSync));
   }
+  // As the same program did before it had configmaps encrypted; every row names the dictionary.
+  void FillInTheClear() {
+    WriteKeys(kOldKey);
+    StoreOptions clear = OptionsOfAProgram();
+    clear.encrypted_resources.clear();
+    Fill(clear, "configmaps");
+    const auto store = Must(Store::Open(clear));
+    EXPECT_TRUE(Must(Compact(*store)).dropped_dictionaries.empty());
+    const auto dictionaries = Must(GetStats(*store)).dictionaries;
+    ASSERT_EQ(dictionaries.size(), 1U);
+    EXPECT_EQ(dictionaries.front().values, 400U);
+  }
   // The files in which a text stands.
   std::vector<std::string> FilesWith(const std::string& text) {
     std::vector<std::string> out;
@@ -74,11 +90,17 @@ class SecretsTest : public ::testing::Test {
     }
     return out;
   }
-  void ExpectNothingShows() {
+  // And the files in which they do.
+  std::map<std::string, std::vector<std::string>> TextsThatShow() {
+    std::map<std::string, std::vector<std::string>> out;
     for (const char* text : {kCanaryField, kCanaryValue, "canaryLabel", "canary-label-value",
                              "canaryAnnotation", "canary-annotation-value", "Opaque"}) {
-      EXPECT_EQ(FilesWith(text), std::vector<std::string>()) << text;
+      if (const auto files = FilesWith(text); !files.empty()) out[text] = files;
     }
+    return out;
+  }
+  void ExpectNothingShows() {
+    EXPECT_THAT(TextsThatShow(), ::testing::IsEmpty());
     EXPECT_FALSE(FilesWith("s-17").empty()) << "names of objects are in the keys, and can be found";
   }
 
@@ -150,6 +172,12 @@ TEST_F(SecretsTest, AProcessThatHoldsAKeyLeavesNoCoreDump) {
   EXPECT_EQ(child.Wait(), 0);
 }
 
+TEST_F(SecretsTest, AProcessThatKeepsSecretsInMemoryLeavesNoCoreDump) {
+  testing::Child child("keeper", dir_.root());
+  EXPECT_EQ(child.ReadLine(), "0 0 0");
+  EXPECT_EQ(child.Wait(), 0);
+}
+
 TEST_F(SecretsTest, NothingOfThemStandsInAnyFile) {
   WriteKeys(kOldKey);
   Fill();
@@ -162,6 +190,36 @@ TEST_F(SecretsTest, NothingOfThemStandsInAnyFile) {
     EXPECT_EQ(Must(store->Get(secrets_, {"n", "s-7"}))->json(), Secret(7)->json());
   }
   ExpectNothingShows();
+}
+
+// A dictionary is made of pieces of objects, and stored in the clear.
+TEST_F(SecretsTest, WhatMovesToEncryptionLeavesNoDictionary) {
+  FillInTheClear();
+  EXPECT_FALSE(TextsThatShow().empty()) << "or this test would prove nothing";
+  {
+    const auto store = Must(Store::Open(OptionsOfAProgram()));
+    ASSERT_EQ(Must(store->OpenCollection(SpecOf("configmaps"))).id, secrets_);
+    EXPECT_EQ(Must(GetStats(*store)).dictionaries.size(), 1U) << "its rows need it";
+    Must(store->DropIndex(secrets_, 1));  // as an indexer does: its values are hashes now
+    EXPECT_EQ(Must(Compact(*store)).dropped_dictionaries.size(), 1U);
+    EXPECT_TRUE(Must(GetStats(*store)).dictionaries.empty());
+  }
+  const auto store = Must(Store::Open(OptionsOfAProgram()));
+  EXPECT_EQ(Must(store->Get(secrets_, {"n", "s-7"}))->json(), Secret(7)->json());
+  ExpectNothingShows();
+  EXPECT_EQ(Sealed(), 400U);
+}
+
+TEST_F(SecretsTest, ADictionaryThatARowInTheClearNeedsIsKept) {
+  FillInTheClear();
+  {
+    const auto store = Must(Store::Open(OptionsOfAProgram()));
+    (void)Must(store->OpenCollection(SpecOf("configmaps")));
+  }
+  // It may neither encrypt these rows nor write them in the clear.
+  const auto keyless = Must(Store::Open({.path = dir_.path()}));
+  EXPECT_TRUE(Must(Compact(*keyless)).dropped_dictionaries.empty());
+  EXPECT_EQ(Must(keyless->Get(secrets_, {"n", "s-7"}))->json(), Secret(7)->json());
 }
 
 TEST_F(SecretsTest, TheCanaryIsFoundWhereItMayBe) {
@@ -238,6 +296,34 @@ TEST_F(SecretsTest, RotationMovesEveryValueToTheNewKey) {
   EXPECT_EQ(read, 400U) << "the old key is not needed any more";
 }
 
+// As a handler that is behind leaves a change: with the state that it knows.
+std::string Waiting(const EncodedObject& known) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto state = builder.CreateVector(reinterpret_cast<const uint8_t*>(known.value.data()),
+                                          known.value.size());
+  fbs::FinishPendingDeltaBuffer(
+      builder, fbs::CreatePendingDelta(builder, 1, fbs::DeltaKind_Updated, false, false, state));
+  return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+}
+
+TEST_F(SecretsTest, CompactNamesWhatWaitsInTheClear) {
+  WriteKeys(kOldKey);
+  StoreOptions clear = Options();
+  clear.encrypted_resources.clear();
+  {
+    const auto store = Must(Store::Open(clear));
+    secrets_ = Must(store->OpenCollection(SpecOf("secrets"))).id;
+    const EncodedObject encoded = Must(store->Encode(secrets_, *Secret(1)));
+    Transaction transaction = store->Begin();
+    transaction.PutDelta(secrets_, "audit", encoded.key, Waiting(encoded), encoded.value);
+    Must(store->Commit(std::move(transaction), Durability::kSync));
+    EXPECT_TRUE(Must(Compact(*store)).old_keys_needed.empty()) << "nothing of it is encrypted";
+  }
+  const auto store = Must(Store::Open(Options()));
+  (void)Must(store->OpenCollection(SpecOf("secrets")));
+  EXPECT_EQ(Must(Compact(*store)).old_keys_needed, std::vector<std::string>{"secrets"});
+}
+
 // A change that waits for its handler holds an object as it was sealed.
 TEST_F(SecretsTest, RotationSaysThatPendingChangesMayNeedTheOldKey) {
   WriteKeys(kOldKey);
@@ -254,7 +340,7 @@ TEST_F(SecretsTest, RotationSaysThatPendingChangesMayNeedTheOldKey) {
   };
   change([&](Store& store, Transaction& transaction) {
     const EncodedObject encoded = Must(store.Encode(secrets_, *Secret(1)));
-    transaction.PutDelta(secrets_, "audit", encoded.key, encoded.value);
+    transaction.PutDelta(secrets_, "audit", encoded.key, Waiting(encoded), encoded.value);
   });
   EXPECT_TRUE(rotate().empty()) << "there is no older key";
   WriteKeys(std::string(kNewKey) + "\n" + kOldKey);

@@ -222,6 +222,26 @@ TEST_F(CommandsTest, WhatIsNoExportIsNotImported) {
   }
 }
 
+TEST_F(CommandsTest, AnObjectOfLevelsWithoutEndIsNotImportedAndEndsNoCommand) {
+  const std::string deep =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"deep","namespace":"shop","uid":"u",)"
+      R"("resourceVersion":"9"},"spec":)" +
+      std::string(500'000, '[') + std::string(500'000, ']') + "}";
+  const Outcome pods = Run({"export", "pods"});
+  const std::string collection = pods.out.substr(0, pods.out.find('\n') + 1);
+  const Outcome import =
+      RunLarder({"import", "--store", scratch_ / "copy"}, {.input = collection + deep + "\n"});
+  EXPECT_EQ(import.exit_code, 2);
+  EXPECT_NE(import.err.find("nested too deeply"), std::string::npos) << import.err;
+  {
+    const auto store = Store::Open({.path = Path()});
+    PutObject(**store, "pods", deep);  // as somebody forges a row
+  }
+  for (const char* output : {"json", "yaml"}) {
+    EXPECT_EQ(Run({"get", "pods", "deep", "-n", "shop", "-o", output}).exit_code, 0) << output;
+  }
+}
+
 TEST_F(CommandsTest, SnapshotsAndBackupsAreMadeBesideARunningOwner) {
   const std::string backups = scratch_ / "backups", other = scratch_ / "other";
   {
