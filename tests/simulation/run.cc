@@ -32,7 +32,7 @@ constexpr char kHandler[] = "handler";
 constexpr size_t kBuffer = 3;
 constexpr int kLives = 4;
 // About as many as an opening takes.
-constexpr uint64_t kOpeningOperations = 30;
+constexpr uint64_t kOpeningOperations = 40;
 // Few, so that a DeltaFifo which nobody empties is full now and then.
 constexpr size_t kBatch = 6;
 constexpr uint32_t kRetries = 4;
@@ -151,8 +151,10 @@ class Life final : private ChangeSink, private Target {
     judge_.ExpectNothing(deliveries_.Begin(names_->Revision(kHandler).has_value()));
     auto handler = std::make_shared<EventHandlerFuncs>();
     handler->on_add = [this](const ObjectPtr& object, bool) { Heard(deliveries_.Hear(*object)); };
-    handler->on_update = [this](const ObjectPtr&, const ObjectPtr& object) {
+    handler->on_update = [this](const ObjectPtr& old, const ObjectPtr& object) {
       Heard(deliveries_.Hear(*object));
+      if (mutant_ == Mutant::kOlderAgain) Heard(deliveries_.Hear(*old));
+      if (mutant_ == Mutant::kOlderDelete) Heard(deliveries_.HearDelete(*old));
     };
     handler->on_delete = [this](const ObjectPtr& last, bool) {
       Heard(deliveries_.HearDelete(*last));
@@ -357,6 +359,7 @@ class Life final : private ChangeSink, private Target {
         LARDER_RETURN_IF_ERROR(sync_->Start().map([](const Position&) {}));
       }
       if (mutant_ == Mutant::kLoseEvent && random_() % 10 == 0) return sync_->Bookmark(version);
+      if (mutant_ == Mutant::kRowAhead) return EventAheadOfCursor(type, object);
       return sync_->Event(type, object);
     });
     Worker();
@@ -375,6 +378,12 @@ class Life final : private ChangeSink, private Target {
     LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
     if (random_() % 20 == 0) Crash();
     return {};
+  }
+  Result<void> EventAheadOfCursor(EventType type, const ObjectPtr& object) {
+    LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store_->GetCursor(indexer_->collection().id));
+    LARDER_RETURN_IF_ERROR(sync_->Event(type, object));
+    LARDER_RETURN_IF_ERROR(sync_->Flush());
+    return SetCursor(cursor.resource_version);
   }
   // As if everything stored had been in the list.
   Result<void> SeeEverything() {

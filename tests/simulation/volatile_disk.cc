@@ -3,7 +3,6 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -256,7 +255,8 @@ std::optional<VolatileDisk::Files::Content> VolatileDisk::Files::Read(
     const std::string& path) const {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  Content content{std::string(std::istreambuf_iterator<char>(file), {}), {}};
+  Content content{std::string(fs::file_size(path), '\0'), {}};
+  file.read(content.bytes.data(), static_cast<std::streamsize>(content.bytes.size()));
   const auto it = extents_.find(path);
   if (it != extents_.end()) content.extent = it->second;
   // Written before the last power loss: all of it is on the disk.
