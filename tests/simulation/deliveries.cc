@@ -30,6 +30,9 @@ std::string Deliveries::Hear(const Object& object) {
   if (!restored_ && VersionOf(object) < heard.version) {
     wrong = fmt::format("the handler heard of {} at {} after {}", key, state, heard.version);
   }
+  if (!restored_ && heard.ends.count(state) != 0) {
+    wrong = fmt::format("the handler heard of {} at {} after its end", key, state);
+  }
   if (known_ && !restored_ && heard.acknowledged && !heard.fresh && heard.state == state) {
     wrong = fmt::format("{} at {} was acknowledged and came again", key, state);
   }
@@ -42,14 +45,21 @@ std::string Deliveries::Hear(const Object& object) {
 
 std::string Deliveries::HearDelete(const Object& last) {
   const std::string key = last.key().ToString();
+  const std::string state = fmt::format("{}@{}", last.uid(), last.resource_version());
   Heard& heard = keys_[key];
   std::string wrong;
+  const bool again = !heard.acknowledged && heard.ends.count(state) != 0;
+  if (!restored_ && VersionOf(last) < heard.version && !again) {
+    wrong =
+        fmt::format("the handler heard of the end of {} at {} after {}", key, state, heard.version);
+  }
   if (known_ && !restored_ && heard.acknowledged && !heard.fresh && heard.state.empty() &&
       heard.gone == last.uid()) {
     wrong = fmt::format("the end of {} was acknowledged and came again", key);
   }
   heard.state.clear();
   heard.gone = last.uid();
+  heard.ends.insert(state);
   heard.version = std::max(heard.version, VersionOf(last));
   heard.acknowledged = heard.unknown = false;
   heard.fresh = true;

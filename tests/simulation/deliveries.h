@@ -2,8 +2,9 @@
 //
 // Once the handler's name is known to the store, of every key that has no row the last thing heard
 // is what is stored (reliable); nothing that was acknowledged comes again (bounded); and of one key
-// nothing older comes after something newer (ordered). A power loss may take back what was heard,
-// and a restored cluster counts its versions anew: from there on less is judged.
+// nothing older comes after something newer (ordered), but for a delete that was told already of an
+// object that was made anew, where neither was acknowledged. A power loss may take back what was
+// heard, and a restored cluster counts its versions anew: from there on less is judged.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,9 @@ class Deliveries {
  private:
   struct Heard {
     std::string state;
-    std::string gone;      // the uid whose end was heard last
-    uint64_t version = 0;  // the newest
+    std::string gone;            // the uid whose end was heard last
+    std::set<std::string> ends;  // all that were heard
+    uint64_t version = 0;        // the newest
     bool acknowledged = false;
     bool fresh = false;    // in this process
     bool unknown = false;  // the power went, and a row is pending: it may have heard anything

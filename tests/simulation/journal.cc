@@ -15,7 +15,7 @@ void Journal::Synced() {
 }
 
 void Journal::Crash(bool power) {
-  power_lost = power;
+  power_lost = power_lost || power;
   std::erase_if(later_, [&](const auto& entry) {
     return power ? !entry.second.synced : !entry.second.written;
   });

@@ -18,10 +18,10 @@ std::string StateText(std::string_view uid, std::string_view version) {
   return fmt::format("{}@{}", uid, version);
 }
 
-State StoredPods(Indexer& indexer) {
+Result<State> StoredPods(Indexer& indexer) {
   static const FieldPath phase_path = *FieldPath::Parse("status.phase");
   State state;
-  (void)indexer.ForEach({}, [&](const ObjectPtr& object) {
+  LARDER_RETURN_IF_ERROR(indexer.ForEach({}, [&](const ObjectPtr& object) {
     TestPod pod;
     pod.name = object->name();
     pod.uid = object->uid();
@@ -31,7 +31,7 @@ State StoredPods(Indexer& indexer) {
     }
     state[pod.name] = pod;
     return true;
-  });
+  }));
   return state;
 }
 
@@ -59,15 +59,20 @@ bool Judge::Fail(std::string_view what, const Error& error) {
 
 void Judge::Check(const OpenParts& parts) {
   CheckSound(parts);
-  const State stored = StoredPods(*parts.indexer);
-  for (const auto& [name, pod] : stored) world_.trace(PodJson(pod));
-  CheckPrefix(parts, stored);
-  CheckWork(parts, stored);
-  CheckHandler(parts, stored);
+  const Result<State> stored = StoredPods(*parts.indexer);
+  if (!stored) {
+    Fail("objects", stored.error());
+    return;
+  }
+  for (const auto& [name, pod] : *stored) world_.trace(PodJson(pod));
+  CheckPrefix(parts, *stored);
+  CheckWork(parts, *stored);
+  CheckHandler(parts, *stored);
 }
 
 void Judge::CheckCaughtUp(const OpenParts& parts) {
-  ExpectThat(Texts(StoredPods(*parts.indexer)) == Texts(world_.Now()),
+  const Result<State> stored = StoredPods(*parts.indexer);
+  ExpectThat(stored && Texts(*stored) == Texts(world_.Now()),
              "a calm cluster was not caught up with");
   ExpectThat(!IsWorkLeft(*parts.queue), "work is left");
 }

@@ -30,7 +30,7 @@ struct OpenParts {
 };
 
 // All pods of a store.
-State StoredPods(Indexer& indexer);
+Result<State> StoredPods(Indexer& indexer);
 // The keys whose changes wait for a handler on disk.
 Result<std::set<std::string>> PendingKeys(const OpenParts& parts);
 // Anything but dead letters.

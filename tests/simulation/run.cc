@@ -31,6 +31,8 @@ constexpr char kHandler[] = "handler";
 // Few, so that changes wait on disk now and then.
 constexpr size_t kBuffer = 3;
 constexpr int kLives = 4;
+// About as many as an opening takes.
+constexpr uint64_t kOpeningOperations = 40;
 // Few, so that a DeltaFifo which nobody empties is full now and then.
 constexpr size_t kBatch = 6;
 constexpr uint32_t kRetries = 4;
@@ -55,11 +57,12 @@ class Life final : private ChangeSink, private Target {
         random_(seed),
         work_clock_(journal->now) {}
 
+  // False: there is no controller, because its disk died or failed, or because of a violation.
   bool Open() {
     StoreOptions options{.path = path_, .memory_limit = 8 << 20};
     options.clock = &still_;
     auto store = OpenStoreOnEnv(options, disk_.env());
-    if (!store) return judge_.Fail("open", store.error());
+    if (!store) return Refuse("open", store.error());
     store_ = *std::move(store);
     hot_ = std::make_unique<HotTier>(HotTierOptions{.max_bytes = 1 << 20});
     CollectionSpec spec;
@@ -67,14 +70,14 @@ class Life final : private ChangeSink, private Target {
     spec.resource = *LookupResource("pods");
     auto indexer = Indexer::Open(store_.get(), hot_.get(), spec,
                                  {*IndexDefinition::ByField("phase", "status.phase")});
-    if (!indexer) return judge_.Fail("index", indexer.error());
+    if (!indexer) return Refuse("index", indexer.error());
     indexer_ = *std::move(indexer);
     auto queue = WorkQueue::Open({.name = kQueue,
                                   .store = store_.get(),
                                   .flush_interval = std::chrono::milliseconds(0),
                                   .max_retries = kRetries,
                                   .clock = &work_clock_});
-    if (!queue) return judge_.Fail("queue", queue.error());
+    if (!queue) return Refuse("queue", queue.error());
     queue_ = *std::move(queue);
     CollectionSyncOptions sync_options;
     sync_options.clock = &still_;
@@ -136,15 +139,22 @@ class Life final : private ChangeSink, private Target {
   OpenParts parts() const { return {store_.get(), indexer_.get(), queue_.get(), kHandler}; }
 
  private:
+  // The controller does not open. On a disk that is not sound it may.
+  bool Refuse(std::string_view what, const Error& error) {
+    if (!disk_.IsDead() && !disk_.HasFailed()) judge_.Fail(what, error);
+    return false;
+  }
   // As a SharedInformer does it.
   bool OpenHandler() {
     names_ = std::make_unique<DurableNames>(store_.get(), indexer_->collection().id);
-    if (auto loaded = names_->Load(); !loaded) return judge_.Fail("names", loaded.error());
+    if (auto loaded = names_->Load(); !loaded) return Refuse("names", loaded.error());
     judge_.ExpectNothing(deliveries_.Begin(names_->Revision(kHandler).has_value()));
     auto handler = std::make_shared<EventHandlerFuncs>();
     handler->on_add = [this](const ObjectPtr& object, bool) { Heard(deliveries_.Hear(*object)); };
-    handler->on_update = [this](const ObjectPtr&, const ObjectPtr& object) {
+    handler->on_update = [this](const ObjectPtr& old, const ObjectPtr& object) {
       Heard(deliveries_.Hear(*object));
+      if (mutant_ == Mutant::kOlderAgain) Heard(deliveries_.Hear(*old));
+      if (mutant_ == Mutant::kOlderDelete) Heard(deliveries_.HearDelete(*old));
     };
     handler->on_delete = [this](const ObjectPtr& last, bool) {
       Heard(deliveries_.HearDelete(*last));
@@ -157,7 +167,7 @@ class Life final : private ChangeSink, private Target {
                                            options, kHandler, &still_);
     const auto writer = indexer_->BeginWrite();
     const auto opened = listener_->Open(sync_->cursor().Complete());
-    return opened ? true : judge_.Fail("handler", opened.error());
+    return opened ? !disk_.IsDead() : Refuse("handler", opened.error());
   }
   bool IsAnythingUntold() const {
     const ListenerStats stats = listener_->Stats();
@@ -349,6 +359,7 @@ class Life final : private ChangeSink, private Target {
         LARDER_RETURN_IF_ERROR(sync_->Start().map([](const Position&) {}));
       }
       if (mutant_ == Mutant::kLoseEvent && random_() % 10 == 0) return sync_->Bookmark(version);
+      if (mutant_ == Mutant::kRowAhead) return EventAheadOfCursor(type, object);
       return sync_->Event(type, object);
     });
     Worker();
@@ -367,6 +378,12 @@ class Life final : private ChangeSink, private Target {
     LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
     if (random_() % 20 == 0) Crash();
     return {};
+  }
+  Result<void> EventAheadOfCursor(EventType type, const ObjectPtr& object) {
+    LARDER_ASSIGN_OR_RETURN(const Cursor cursor, store_->GetCursor(indexer_->collection().id));
+    LARDER_RETURN_IF_ERROR(sync_->Event(type, object));
+    LARDER_RETURN_IF_ERROR(sync_->Flush());
+    return SetCursor(cursor.resource_version);
   }
   // As if everything stored had been in the list.
   Result<void> SeeEverything() {
@@ -411,6 +428,16 @@ class Life final : private ChangeSink, private Target {
   std::unique_ptr<CollectionSync> sync_;
 };
 
+// The process or its disk does not come through the opening of the store, as a rule.
+void BreakOpening(VolatileDisk& disk, std::mt19937_64& random) {
+  const auto operation = 1 + static_cast<int64_t>(random() % kOpeningOperations);
+  if (random() % 2 == 0) {
+    disk.DieInstead(operation);
+  } else {
+    disk.FailIn(operation);
+  }
+}
+
 }  // namespace
 
 Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
@@ -431,7 +458,11 @@ Verdict Run(uint64_t seed, const std::string& directory, Mutant mutant) {
   for (int number = 0; number <= kLives && verdict.violation.empty(); ++number) {
     const bool last = number == kLives;
     Life life(&world, &disk, &clock, path, &journal, &deliveries, &judge, mutant, random());
-    if (life.Open()) {
+    if (!last && random() % 3 == 0) BreakOpening(disk, random);
+    const bool open = life.Open();
+    disk.DieInstead(0);
+    world.trace(open ? "open" : "not open");
+    if (open) {
       judge.Check(life.parts());
       if (last) {
         world.Calm();

@@ -1,11 +1,10 @@
 // One seed: a controller's whole life on a simulated cluster, with crashes; and the verdict.
 //
 // Reflector, DeltaFifo, commits, indexes and queue are the real ones, in lock-step with the world,
-// on a clock that never waits and a disk that dies, in the middle of a flush, too, or fails for a
-// moment. What is heard
-// gathers in the DeltaFifo for a random while, so that a commit is of several changes, merged per
-// key. Workers fail, postpone and are cut off. The same seed gives the same trace: nothing that is
-// told or stored depends on which thread is faster.
+// on a clock that never waits and a disk that dies, in the middle of a flush or of an opening, too,
+// or fails for a moment. What is heard gathers in the DeltaFifo for a random while, so that a
+// commit is of several changes, merged per key. Workers fail, postpone and are cut off. The same
+// seed gives the same trace: nothing that is told or stored depends on which thread is faster.
 //
 // What is checked, after every crash and at the end:
 //  - a store that says it is complete has the cluster's state at its cursor, nothing older
@@ -38,6 +37,9 @@ enum class Mutant {
   kLoseRow,
   kTellAgain,
   kIgnoreFailure,
+  kOlderAgain,
+  kOlderDelete,
+  kRowAhead,
 };
 
 struct Verdict {

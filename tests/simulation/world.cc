@@ -128,16 +128,15 @@ bool World::Explains(const History& history, uint64_t version, const State& stat
     const std::string text = PodJson(pod);
     const auto it = then.find(name);
     if (it != then.end() && PodJson(it->second) == text) continue;
-    if (!later([&](const Change1& change) {
-          return change.type != "DELETED" && PodJson(change.pod) == text;
-        })) {
-      return false;
-    }
+    const bool newer = later([&](const Change1& change) {
+      return change.type != "DELETED" && PodJson(change.pod) == text;
+    });
+    if (!newer || fetched_.count(text) == 0) return false;
   }
   return std::all_of(then.begin(), then.end(), [&](const auto& entry) {
     const std::string uid = entry.second.Uid();
     if (state.count(entry.first) != 0) return true;
-    return version < highest_ && later([&](const Change1& change) {
+    return unsaid_.count(uid) != 0 && later([&](const Change1& change) {
              return change.type == "DELETED" && change.pod.Uid() == uid;
            });
   });
@@ -192,7 +191,6 @@ void World::Change(int count) {
   if (Chance(5) && !history_.empty()) {
     floor_ = std::max(floor_, history_[random_() % history_.size()].version);
   }
-  highest_ = std::max(highest_, floor_);
 }
 
 void World::Rewind() {
@@ -204,16 +202,17 @@ void World::Rewind() {
 }
 
 Result<std::string> World::ListOf(const Request& request) {
-  uint64_t at = version_;
-  if (QueryValue(request, "resourceVersionMatch") == "Exact") {
-    at = Number(QueryValue(request, "resourceVersion"));
-    if (at < floor_) return tl::unexpected(Refusal(410, "Expired"));
-  }
+  const bool exact = QueryValue(request, "resourceVersionMatch") == "Exact";
+  const uint64_t at = exact ? Number(QueryValue(request, "resourceVersion")) : version_;
   const State state = StateAt(history_, at);
   std::vector<TestPod> pods;
   const std::string fields = QueryValue(request, "fieldSelector");
   for (const auto& [name, pod] : state) {
     if (fields.empty() || fields == "metadata.name=" + name) pods.push_back(pod);
+  }
+  if (exact && at < floor_) {
+    for (const TestPod& pod : pods) unsaid_.insert(pod.Uid());
+    return tl::unexpected(Refusal(410, "Expired"));
   }
   const std::string version = std::to_string(at);
   if (request.accept.find("PartialObjectMetadataList") != std::string::npos) {
@@ -235,7 +234,7 @@ Result<std::string> World::Answer(const Request& request) {
   const State state = Now();
   const auto it = state.find(name);
   if (it == state.end()) return tl::unexpected(Refusal(404, "NotFound", name));
-  return PodJson(it->second);
+  return *fetched_.insert(PodJson(it->second)).first;
 }
 
 Result<Response> World::Do(const Request& request, const std::stop_token&) {

@@ -51,9 +51,9 @@ class World final : public HttpTransport {
   uint64_t version() const { return version_; }
   State Now() const { return StateAt(history_, UINT64_MAX); }
   // Was this ever the state of the cluster at this version, on any line of its history? An object
-  // may be further: a relist fetches those that differ one by one, after its list, and the watch
-  // tells of them again. None may be behind, and none missing, but where the server could not say
-  // any more what it was at that version.
+  // that was fetched by itself may be further: a relist fetches those that differ after its list,
+  // and the watch tells of them again. None may be behind, and none missing, but where the server
+  // was asked for it and could not say any more what it was at that version.
   bool WasEver(uint64_t version, const State& state) const;
   // For a message: what differs from the cluster at this version.
   std::string Difference(uint64_t version, const State& state) const;
@@ -78,11 +78,12 @@ class World final : public HttpTransport {
   bool calm_ = false;
   int quiet_ = 0;
   uint64_t version_ = 100;
-  uint64_t floor_ = 0;    // versions below are compacted
-  uint64_t highest_ = 0;  // that it ever was
+  uint64_t floor_ = 0;  // versions below are compacted
   uint64_t next_uid_ = 1;
   History history_;
   std::vector<History> abandoned_;  // lines of history that a restore cut off
+  std::set<std::string> fetched_;   // pods, as text, that were asked for by name
+  std::set<std::string> unsaid_;    // the uids of those whose version was compacted by then
 };
 
 }  // namespace larder::simulation
