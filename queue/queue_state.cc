@@ -171,6 +171,13 @@ void QueueState::Load(const Loaded& loaded, const TimePoint& now) {
   const QueueRecord& record = loaded.record;
   QueueNode* node = nodes_.Find(loaded.item, hash);
   ++counters_.loaded;
+  if (node == nullptr && record.dead && done_while_loading_ &&
+      done_while_loading_->contains(loaded.item)) {
+    // Added anew and done since the start: that came later.
+    deletes_.emplace_back(loaded.item, loaded.generation);
+    for (const uint64_t generation : loaded.older) deletes_.emplace_back(loaded.item, generation);
+    return;
+  }
   if (node != nullptr && (record.dead || node->phase == Phase::kDead)) {
     // Added anew, or died anew, since the start: that came later.
     Delete(*node, loaded.generation);
@@ -375,6 +382,7 @@ void QueueState::EraseIfUnused(QueueNode* node) {
   if (node->processing || node->phase != Phase::kIdle) return;
   Clean(node);
   if (!errors_.empty()) errors_.erase(node);
+  if (done_while_loading_) done_while_loading_->emplace(node->item());
   nodes_.Erase(node);
 }
 

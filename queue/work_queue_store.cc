@@ -414,6 +414,7 @@ void WorkQueue::Impl::FinishLoading(std::optional<Error> error) {
     if (load_damaged_ > 1) error->message += fmt::format(", and {} more", load_damaged_ - 1);
   }
   MutexLock lock(mutex_);
+  state_.EndLoading();
   loaded_ = true;
   load_error_ = std::move(error);
   loaded_condition_.notify_all();
