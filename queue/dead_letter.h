@@ -31,8 +31,9 @@ enum class DeadLetterChange {
 Result<size_t> ChangeDeadLetters(Store& store, std::string_view queue, DeadLetterChange change,
                                  const std::vector<std::string>& items = {});
 
-// Where another process owns the store: that one does it, at once. No items: every dead letter of
-// the queue. Returns how many; kNotFound where it has no such queue open or no such dead letter.
+// Where another process owns the store: that one does it, at once, and answers when it is synced.
+// No items: every dead letter of the queue. Returns how many; kNotFound where it has no such queue
+// open or no such dead letter.
 Result<size_t> AskToChangeDeadLetters(const std::string& store_path, const std::string& queue,
                                       DeadLetterChange change,
                                       const std::vector<std::string>& items,

@@ -171,6 +171,13 @@ void QueueState::Load(const Loaded& loaded, const TimePoint& now) {
   const QueueRecord& record = loaded.record;
   QueueNode* node = nodes_.Find(loaded.item, hash);
   ++counters_.loaded;
+  if (node == nullptr && record.dead && done_while_loading_ &&
+      done_while_loading_->contains(loaded.item)) {
+    // Added anew and done since the start: that came later.
+    deletes_.emplace_back(loaded.item, loaded.generation);
+    for (const uint64_t generation : loaded.older) deletes_.emplace_back(loaded.item, generation);
+    return;
+  }
   if (node != nullptr && (record.dead || node->phase == Phase::kDead)) {
     // Added anew, or died anew, since the start: that came later.
     Delete(*node, loaded.generation);
@@ -184,11 +191,14 @@ void QueueState::Load(const Loaded& loaded, const TimePoint& now) {
     // Not longer than it was when it was written: the calendar may be wrong, then or now.
     const int64_t ahead_ms =
         std::min(record.not_before_ms - now.wall_ms, record.not_before_ms - record.added_ms);
+    const bool calendar_was_ahead = ahead_ms > 0 && record.added_ms > now.wall_ms;
     const Nanos due = ahead_ms > 0 ? After(now.steady, NanosOf(ahead_ms)) : now.steady;
     Adopt(loaded.item, hash, now.steady, {due, record.priority, record.failures},
           loaded.generation);
     node = nodes_.Find(loaded.item, hash);
     if (!record.last_error.empty()) errors_.try_emplace(node, record.last_error);
+    // Written by today's calendar, or the next start would begin the delay anew.
+    if (calendar_was_ahead) MarkDirty(node);
   }
   if (loaded.older.empty()) return;
   for (const uint64_t generation : loaded.older) Delete(*node, generation);
@@ -372,6 +382,7 @@ void QueueState::EraseIfUnused(QueueNode* node) {
   if (node->processing || node->phase != Phase::kIdle) return;
   Clean(node);
   if (!errors_.empty()) errors_.erase(node);
+  if (done_while_loading_) done_while_loading_->emplace(node->item());
   nodes_.Erase(node);
 }
 

@@ -39,6 +39,8 @@
 //    between finds the generation on disk.
 //  - An event's commit that fails: nothing was written, nothing was told to this class, nothing to
 //  undo.
+//  - A dead letter read by the loader after its item was added anew and done: it is out of date and
+//    is only deleted.
 //  - A record read by the loader while its item was added anew: they merge as two adds do; the
 //  older generation is
 //    deleted behind the write of the merged one (rule 3).
@@ -50,6 +52,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -99,7 +102,9 @@ class QueueState {
     std::vector<uint64_t> older;
   };
 
-  explicit QueueState(bool durable) : durable_(durable) {}
+  explicit QueueState(bool durable) : durable_(durable) {
+    if (durable) done_while_loading_.emplace();
+  }
 
   // Makes the item pending; one that is pending already keeps the earlier time and the higher
   // priority. A dead one lives again. Returns the node.
@@ -122,6 +127,8 @@ class QueueState {
              uint64_t generation);
   // The same for what the loader read.
   void Load(const Loaded& loaded, const TimePoint& now);
+  // Nothing more is loaded.
+  void EndLoading() { done_while_loading_.reset(); }
 
   // Fills `writes` with up to about `limit` deletes and writes; those that belong together stay
   // together. `generation` is called for each write. Returns how many items came off the dirty list
@@ -193,6 +200,8 @@ class QueueState {
   std::unordered_map<const QueueNode*, Grave> graves_;
   // Why those failed last that are tried again: kept for whoever looks at the disk.
   std::unordered_map<const QueueNode*, std::string> errors_;
+  // Whose dead letter, where the loader still comes to one, is out of date.
+  std::optional<std::unordered_set<std::string>> done_while_loading_;
   QueueCounters counters_;
 };
 

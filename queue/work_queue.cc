@@ -240,9 +240,10 @@ std::vector<DeadLetter> WorkQueue::Impl::DeadLetters() const {
   return letters;
 }
 
-Result<void> WorkQueue::Impl::Requeue(std::string_view item) {
+Result<void> WorkQueue::Impl::Requeue(std::string_view item, Durability durability) {
   WaitForLoader();
   AddOptions options;
+  options.durability = durability;
   {
     Lock lock(mutex_);
     options.priority = state_.DeadPriority(item, HashItem(item));
@@ -361,7 +362,9 @@ WorkQueue::Staged WorkQueue::Stage(Transaction& transaction, std::string_view it
 void WorkQueue::Committed(Staged staged) { impl_->Committed(std::move(staged)); }
 
 std::vector<DeadLetter> WorkQueue::DeadLetters() const { return impl_->DeadLetters(); }
-Result<void> WorkQueue::Requeue(std::string_view item) { return impl_->Requeue(item); }
+Result<void> WorkQueue::Requeue(std::string_view item) {
+  return impl_->Requeue(item, impl_->durability());
+}
 Result<void> WorkQueue::Drop(std::string_view item) { return impl_->Drop(item); }
 Durability WorkQueue::durability() const { return impl_->durability(); }
 Result<void> WorkQueue::Flush(Durability durability) { return impl_->Flush(durability); }

@@ -42,7 +42,7 @@ class WorkQueue::Impl {
   void Committed(Staged staged);
 
   std::vector<DeadLetter> DeadLetters() const;
-  Result<void> Requeue(std::string_view item);
+  Result<void> Requeue(std::string_view item, Durability durability);
   Result<void> Drop(std::string_view item);
 
   Durability durability() const { return options_.durability; }

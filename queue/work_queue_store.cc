@@ -152,10 +152,14 @@ Result<std::string> WorkQueue::Impl::AnswerDeadLetters(const std::string& reques
     return MakeError(ErrorCode::kNotReady, "queue {} is still being read; ask again",
                      options_.name);
   }
-  return internal::AnswerDeadLetterRequest(
+  auto answer = internal::AnswerDeadLetterRequest(
       request, DeadLetters(), [this](DeadLetterChange change, const std::string& item) {
-        return change == DeadLetterChange::kRequeue ? Requeue(item) : Drop(item);
+        return change == DeadLetterChange::kRequeue ? Requeue(item, Durability::kRelaxed)
+                                                    : Drop(item);
       });
+  // Synced, once for all, and before anybody hears that it is done.
+  if (answer) LARDER_RETURN_IF_ERROR(Flush(Durability::kSync));
+  return answer;
 }
 
 WorkQueue::Impl::~Impl() {
@@ -410,6 +414,7 @@ void WorkQueue::Impl::FinishLoading(std::optional<Error> error) {
     if (load_damaged_ > 1) error->message += fmt::format(", and {} more", load_damaged_ - 1);
   }
   MutexLock lock(mutex_);
+  state_.EndLoading();
   loaded_ = true;
   load_error_ = std::move(error);
   loaded_condition_.notify_all();

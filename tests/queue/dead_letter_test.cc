@@ -7,6 +7,7 @@
 
 #include "queue/work_queue.h"
 #include "tests/queue/queue_harness.h"
+#include "tests/storage/support.h"
 
 namespace larder {
 namespace {
@@ -85,6 +86,57 @@ TEST_F(DeadLetterTest, OfAllDeadLettersOneThatIsBackAtWorkIsPassedOver) {
                 .error()
                 .code,
             ErrorCode::kNotFound);
+}
+
+// A store that looks for requests every few milliseconds.
+class DeadLetterRequestTest : public ::testing::Test {
+ protected:
+  void Open(Durability durability) {
+    if (!store_) {
+      store_ = testing::Must(
+          Store::Open({.path = dir_.path(), .sync_interval = std::chrono::milliseconds(10)}));
+    }
+    WorkQueueOptions options = ManualOptions(store_.get(), RealClock());
+    options.max_retries = 0;
+    options.durability = durability;
+    queue_ = OpenQueue(std::move(options));
+  }
+  void Bury(size_t letters) {
+    AddOptions relaxed{.rate_limited = true, .durability = Durability::kRelaxed};
+    for (size_t i = 0; i < letters; ++i) {
+      EXPECT_TRUE(queue_->AddWithOptions(std::to_string(i), relaxed));
+    }
+    EXPECT_TRUE(queue_->Flush());
+    EXPECT_EQ(queue_->DeadLetters().size(), letters);
+  }
+  Result<size_t> Ask(DeadLetterChange change, const std::vector<std::string>& items = {}) {
+    return AskToChangeDeadLetters(dir_.path(), "test", change, items);
+  }
+
+  testing::TempDir dir_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<WorkQueue> queue_;
+};
+
+TEST_F(DeadLetterRequestTest, WhatALiveQueueWasAskedForIsOnTheDiskWhenItAnswers) {
+  Open(Durability::kRelaxed);
+  Bury(3);
+  EXPECT_EQ(Ask(DeadLetterChange::kRequeue, {"1"}), 1u);
+  EXPECT_EQ(Ask(DeadLetterChange::kDrop), 2u);
+  WorkQueueTestPeer::Kill(std::move(queue_));
+  Open(Durability::kRelaxed);
+  EXPECT_TRUE(queue_->DeadLetters().empty());
+  EXPECT_EQ(queue_->Get({}, kNoWait), "1");
+  EXPECT_EQ(queue_->Get({}, kNoWait), std::nullopt);
+}
+
+TEST_F(DeadLetterRequestTest, AQueueThatSyncsEachItemSyncsOnceForAllThatItWasAskedFor) {
+  Open(Durability::kSync);
+  Bury(100);
+  const uint64_t flushes = queue_->Counters().flushes;
+  EXPECT_EQ(Ask(DeadLetterChange::kRequeue), 100u);
+  EXPECT_EQ(queue_->Counters().flushes, flushes + 1);
+  EXPECT_EQ(queue_->Len(), 100u);
 }
 
 }  // namespace

@@ -161,6 +161,28 @@ TEST_F(DurableQueueTest, ACalendarThatIsWrongPutsNoItemOffForLongerThanItsDelay)
   queue_.reset();  // before its clock
 }
 
+TEST_F(DurableQueueTest, ACalendarThatIsWrongPutsOffNothingAnewAtEachRestart) {
+  EXPECT_TRUE(queue_->AddAfter("foo", 10s));
+  EXPECT_TRUE(queue_->Flush());
+  FakeClock set_back(Clock::Wall(1000s));
+  const auto restart = [&] {
+    WorkQueueTestPeer::Kill(std::move(queue_));
+    WorkQueueOptions options = Options();
+    options.clock = &set_back;
+    queue_ = OpenQueue(std::move(options));
+  };
+  restart();
+  set_back.Advance(6s);
+  EXPECT_TRUE(queue_->Flush());
+  restart();
+  EXPECT_EQ(Stored(*store_).size(), 1u);
+  set_back.Advance(4s - 1ms);
+  EXPECT_EQ(GetNow(), std::nullopt);
+  set_back.Advance(1ms);
+  EXPECT_EQ(GetNow(), "foo");
+  queue_.reset();  // before its clock
+}
+
 TEST_F(DurableQueueTest, TheLongestDelayIsForEverAlsoAfterARestart) {
   EXPECT_TRUE(queue_->AddAfter("foo", WorkQueue::kForever));
   EXPECT_TRUE(queue_->Flush());

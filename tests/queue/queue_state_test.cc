@@ -212,6 +212,22 @@ TEST_F(QueueStateTest, ALoadedDeadLetterGivesWayToNewWork) {
   EXPECT_THAT(writes.deletes, ElementsAre(Pair("foo", 50)));
 }
 
+TEST_F(QueueStateTest, ADeadLetterThatWasWorkedOnWhileLoadingIsGone) {
+  Add("foo");
+  Take("foo");
+  Finish("foo");
+  QueueState::Loaded loaded;
+  loaded.item = "foo";
+  loaded.generation = 50;
+  loaded.older = {49};
+  loaded.record.dead = true;
+  state_.Load(loaded, kNow);
+  EXPECT_THAT(state_.DeadItems(), IsEmpty());
+  const QueueWrites writes = Collect();
+  EXPECT_THAT(writes.puts, IsEmpty());
+  EXPECT_THAT(writes.deletes, UnorderedElementsAre(Pair("foo", 50), Pair("foo", 49)));
+}
+
 TEST_F(QueueStateTest, StoredTimesAreRoundedUp) {
   Add("foo", 1);
   EXPECT_EQ(Collect().puts[0].record.not_before_ms, kNow.wall_ms + 1);
