@@ -34,6 +34,20 @@ const JournalLine* DeliveryJudge::Last(const Lines& lines, const std::string& of
   return nullptr;
 }
 
+uint64_t DeliveryJudge::SyncedTo(const std::string& cluster) const {
+  uint64_t newest = 0;
+  for (const JournalLine& line : journal_) {
+    if (line.kind == 'Y' && line.cluster == cluster) newest = std::max(newest, line.version);
+  }
+  return newest;
+}
+
+bool DeliveryJudge::WasTold(const std::string& cluster) const {
+  return std::any_of(journal_.begin(), journal_.end(), [&](const JournalLine& line) {
+    return line.kind == 'H' && line.cluster == cluster;
+  });
+}
+
 void DeliveryJudge::JudgeLines(const std::optional<Found>& before, const std::string& cluster,
                                const ServerHistory& history, const JournalRules& rules) {
   for (; judged_ < journal_.size(); ++judged_) {

@@ -42,6 +42,11 @@ class DeliveryJudge {
     return fetched_.contains({cluster, key, version});
   }
 
+  // The newest version that the store was synced at; 0: none.
+  uint64_t SyncedTo(const std::string& cluster) const;
+  // Was the handler told of anything in this cluster?
+  bool WasTold(const std::string& cluster) const;
+
   // Are these the object's bytes in that version, as a watch or a list tells them, or as the relist
   // fetched it? A single object is written a little differently.
   bool AreBytesOf(const Change& change, const std::string& cluster, const std::string& key,

@@ -43,9 +43,10 @@ class Episode {
       : options_(options),
         random_(options.seed),
         sync_((options.mode == "power" || options.mode == "io") && options.seed % 3 == 0),
-        store_(options.directory + "/store"),
+        store_(options.store),
         said_(options.directory + "/stderr"),
-        journal_(options.directory + "/journal") {
+        journal_(options.directory + "/journal"),
+        met_(MetFile(journal_)) {
     apiserver::SimulatorOptions server;
     server.seed = options.seed;
     server.workload_namespaces = 3;
@@ -64,6 +65,7 @@ class Episode {
       ++result_.runs;
       result_.violations = Crash();
       if (options_.mode == "flip") Damage();
+      if (options_.mutant == "empty-store") fs::remove_all(store_);
       result_.crash = crash_;
       KeepAsFound();
       if (!result_.violations.empty()) break;
@@ -105,7 +107,7 @@ class Episode {
     std::optional<int> code;
     if (Chance(50)) {
       // The judge learns from a copy which prefix the process began with.
-      const std::string copy = store_ + ".copy";
+      const std::string copy = options_.directory + "/store.copy";
       CopyStore(copy);
       auto violations = oracle_->CheckAt(copy, Expected(), &refused);
       std::error_code ignored;
@@ -140,24 +142,37 @@ class Episode {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // What is wrong with how a process ended. Debian's RocksDB has its assertions on: one that fails
-  // is a crash like any other where the disk failed, and is counted.
+  // What is wrong with how a process ended. Debian's RocksDB has its assertions on: one of those
+  // that a failing disk is known to lead to is a crash like any other, and is counted.
   std::vector<std::string> JudgeEnd(std::optional<int> code) {
-    if (!code) return {};
-    if (code == kDamaged && options_.mode != "flip") {
-      return {"promise 7: a process met damage that nobody did: " + Said()};
-    }
-    if (*code >= 0 || code == -SIGKILL) return {};
+    if (!code || code == kSettled || code == -SIGKILL) return {};
     const std::string said = Said();
-    const bool hard = options_.mode == "io" || options_.mode == "full";
+    if (code == kDamaged) {
+      if (options_.mode == "flip") return {};
+      return {"promise 7: a process met damage that nobody did: " + said};
+    }
+    if (code == kRefused && (options_.mode == "flip" || disk_failed_)) return {};
+    if (*code >= 0) return {fmt::format("promise 6: a process ended with {}: {}", *code, said)};
     const std::string assertion = AssertionIn(said);
-    if (code == -SIGABRT && hard && !assertion.empty()) {
+    if (code == -SIGABRT && disk_failed_ && IsKnownAssertion(assertion)) {
       ++result_.aborts[assertion];
       return {};
     }
-    // A journal that cannot be written.
-    if (code == -SIGABRT && options_.mode == "full" && said.empty()) return {};
     return {fmt::format("promise 7: a process was ended by signal {}: {}", -*code, said)};
+  }
+
+  pid_t Start(const std::vector<std::string>& command) {
+    std::error_code ignored;
+    fs::remove(met_, ignored);
+    return Spawn(command, said_);
+  }
+
+  // Whether the disk failed under the process that has ended.
+  void ReadMet() {
+    std::string what;
+    std::ifstream file(met_);
+    disk_failed_ = static_cast<bool>(std::getline(file, what));
+    if (disk_failed_) ++result_.met[what];
   }
 
   void StartChurn() {
@@ -179,8 +194,7 @@ class Episode {
                                         "--plan",         plan,
                                         "--mutant",       options_.mutant};
     if (sync_) command.emplace_back("--sync");
-    // On a disk that is to be full it would only take the room.
-    if (options_.mode != "full") command.insert(command.end(), {"--log", journal_ + ".log"});
+    command.insert(command.end(), {"--log", journal_ + ".log"});
     return command;
   }
 
@@ -194,7 +208,9 @@ class Episode {
         "log:append",    "log:sync",   "table:append", "table:sync", "manifest:append",
         "manifest:sync", "any:append", "any:sync",     "any:rename", "table:open",
         "table:read",    "table:read", "log:read",     "any:read",   "any:open"};
-    return fmt::format("{}:{}", OneOf(kFaults), 1 + Below(40));
+    const std::string fault = OneOf(kFaults);
+    // A process renames next to nothing.
+    return fmt::format("{}:{}", fault, 1 + Below(fault == "any:rename" ? 3 : 40));
   }
 
   std::string ChoosePlan() {
@@ -226,9 +242,10 @@ class Episode {
     const std::string plan = ChoosePlan();
     if (Chance(15) || plan.starts_with("kill:relist")) simulator_->ExpireHistory("pods");
     crash_ = plan.empty() ? "by time" : plan;
-    const auto start = std::chrono::steady_clock::now();
-    const pid_t pid = Spawn(Command(plan), said_);
+    const pid_t pid = Start(Command(plan));
+    // Then there is room again, and some time to go on in.
     if (options_.mode == "full") FillDisk();
+    const auto start = std::chrono::steady_clock::now();
     const milliseconds patience(plan.empty() ? 10 + Below(190) : 150 + Below(150));
     std::optional<int> code;
     if (Chance(25)) {
@@ -242,6 +259,9 @@ class Episode {
     }
     if (!code) Kill(pid);
     if (code == -SIGKILL) ++result_.met[plan.substr(0, plan.rfind(':'))];
+    if (!code && options_.mode == "kill") ++result_.met["any time"];
+    ReadMet();
+    if (disk_failed_ || code == -SIGKILL || options_.mode == "kill") ++result_.injected;
     return JudgeEnd(code);
   }
 
@@ -258,8 +278,8 @@ class Episode {
   // The disk has no room for a while.
   void FillDisk() {
     std::this_thread::sleep_for(milliseconds(Below(200)));
-    const std::string ballast = options_.directory + "/ballast";
-    const auto space = fs::space(options_.directory);
+    const std::string ballast = store_ + ".ballast";
+    const auto space = fs::space(fs::path(store_).parent_path());
     const uint64_t left = Below(400'000);
     {
       const int file = ::open(ballast.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -288,6 +308,8 @@ class Episode {
     if (files.empty()) return;
     std::sort(files.begin(), files.end());
     const fs::path& path = files[Below(files.size())];
+    ++result_.injected;
+    ++result_.met[kind];
     const uint64_t size = fs::file_size(path);
     if (Chance(30)) {
       const uint64_t cut = Below(size);
@@ -305,10 +327,7 @@ class Episode {
   }
 
   // Opening a store changes it: for whoever looks into a violation.
-  void KeepAsFound() const {
-    if (options_.mode == "full") return;  // it would take the room that the store is to have
-    CopyStore(store_ + ".found");
-  }
+  void KeepAsFound() const { CopyStore(options_.directory + "/store.found"); }
 
   void CopyStore(const std::string& copy) const {
     std::error_code ignored;
@@ -320,6 +339,7 @@ class Episode {
   // What an operator does with a damaged store: repair it, or begin anew.
   void Mend() {
     if (Repair({.path = store_})) return;
+    ++result_.emptied;
     std::error_code ignored;
     fs::remove_all(store_, ignored);
   }
@@ -356,7 +376,7 @@ class Episode {
     fs::remove(settle, ignored);
     std::vector<std::string> command = Command(plan);
     command.insert(command.end(), {"--settle-file", settle});
-    const pid_t pid = Spawn(command, said_);
+    const pid_t pid = Start(command);
     if (options_.mode == "full" && options_.fail_at_rest) FillDisk();
     std::optional<int> code = WaitFor(pid, std::chrono::steady_clock::now() + 150ms);
     simulator_->StopChurn();
@@ -367,6 +387,7 @@ class Episode {
     std::ofstream(settle) << newest << std::endl;
     if (!code) code = WaitFor(pid, std::chrono::steady_clock::now() + kSettleTime);
     if (!code) Kill(pid);
+    ReadMet();
     return code;
   }
 
@@ -376,6 +397,8 @@ class Episode {
   const std::string store_;
   const std::string said_;  // what the last process said
   const std::string journal_;
+  const std::string met_;
+  bool disk_failed_ = false;  // under the last process
   EpisodeResult result_;
   std::unique_ptr<apiserver::Simulator> simulator_;
   std::optional<Oracle> oracle_;

@@ -19,14 +19,18 @@ struct EpisodeOptions {
   bool fail_at_rest = false;  // io, full: the disk fails under the process that comes to rest, too
   std::string mutant{};
   std::string directory{};  // empty when the episode begins
-  std::string program{};    // this program, for the process that is broken
+  std::string store{};  // a path where nothing is; the disk that is to be full, else in `directory`
+  std::string program{};  // this program, for the process that is broken
 };
 
 struct EpisodeResult {
   int runs = 0;
-  int refused = 0;  // flip: damage that was answered with an error
-  int lived = 0;    // flip: processes that ran on a damaged store and came to rest
-  // Where the crashes were: points of the disk at which a process ended, states of the collection.
+  int injected = 0;  // runs in which what the mode does came to pass
+  int refused = 0;   // flip: damage that was answered with an error
+  int lived = 0;     // flip: processes that ran on a damaged store and came to rest
+  int emptied = 0;   // flip: stores that could not be repaired, and were begun anew
+  // Where the crashes were: points of the disk at which a process ended, or at which the disk
+  // failed, files that were damaged; states of the collection.
   std::map<std::string, int> met;
   // Assertions of RocksDB's that ended a process whose disk failed.
   std::map<std::string, int> aborts;

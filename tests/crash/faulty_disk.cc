@@ -105,7 +105,7 @@ class WatchedFile final : public rocksdb::FSWritableFileOwnerWrapper {
       status = operation();
     }
     const IOStatus ended = disk_->At(path_, after);
-    return status.ok() ? ended : status;
+    return status.ok() ? ended : disk_->Noted(status);
   }
 
   FaultyDisk* const disk_;
@@ -239,8 +239,20 @@ std::string_view FileKind(std::string_view path) {
   return "other";
 }
 
-FaultyDisk::FaultyDisk(DiskPlan plan, uint64_t seed)
-    : FileSystemWrapper(rocksdb::FileSystem::Default()), plan_(std::move(plan)), random_(seed) {}
+FaultyDisk::FaultyDisk(FaultyDiskOptions options)
+    : FileSystemWrapper(rocksdb::FileSystem::Default()),
+      options_(std::move(options)),
+      random_(options_.seed) {}
+
+void FaultyDisk::Meet(const std::string& what) {
+  if (options_.met_file.empty() || met_.exchange(true)) return;
+  std::ofstream(options_.met_file) << what << std::endl;
+}
+
+IOStatus FaultyDisk::Noted(IOStatus status) {
+  if (status.IsNoSpace()) Meet("no room");
+  return status;
+}
 
 IOStatus FaultyDisk::At(std::string_view path, std::string_view operation) {
   if (plan_.action == DiskPlan::Action::kNone || plan_.operation != operation) return {};
@@ -259,9 +271,11 @@ IOStatus FaultyDisk::At(std::string_view path, std::string_view operation) {
     case DiskPlan::Action::kPowerLoss:
       LosePower();
     case DiskPlan::Action::kFailOnce:
-      if (seen == plan_.count) return IOStatus::IOError("injected: " + plan_.operation);
-      break;
+      if (seen != plan_.count) break;
+      Meet("fail:" + plan_.file + ":" + plan_.operation);
+      return IOStatus::IOError("injected: " + plan_.operation);
     case DiskPlan::Action::kFailForGood:
+      Meet("break:" + plan_.file + ":" + plan_.operation);
       return IOStatus::IOError("injected: " + plan_.operation);
     case DiskPlan::Action::kNone:
       break;
@@ -283,6 +297,7 @@ void FaultyDisk::Wrote(const std::string& path, uint64_t size) {
 }
 
 void FaultyDisk::Synced(const std::string& path) {
+  if (!options_.syncs) return;
   std::lock_guard lock(mutex_);
   files_[path].synced = files_[path].size;
 }
@@ -330,7 +345,7 @@ IOStatus FaultyDisk::NewWritableFile(const std::string& path, const rocksdb::Fil
                                      IODebugContext* debug) {
   const auto powered = Powered();
   IOStatus status = FileSystemWrapper::NewWritableFile(path, options, file, debug);
-  if (!status.ok()) return status;
+  if (!status.ok()) return Noted(status);
   Created(path, 0);
   *file = std::make_unique<WatchedFile>(std::move(*file), this, path, 0);
   return status;

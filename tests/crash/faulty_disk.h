@@ -8,7 +8,8 @@
 //
 // Thread-safe. Lives as long as the process.
 //
-//   auto disk = std::make_shared<FaultyDisk>(*DiskPlan::Parse("power:log:append:17"), seed);
+//   auto disk = std::make_shared<FaultyDisk>(
+//       FaultyDiskOptions{.plan = *DiskPlan::Parse("power:log:append:17"), .seed = seed});
 //   auto env = rocksdb::NewCompositeEnv(disk);
 #pragma once
 
@@ -42,12 +43,22 @@ struct DiskPlan {
   static std::optional<DiskPlan> Parse(std::string_view text);
 };
 
+struct FaultyDiskOptions {
+  DiskPlan plan{};
+  uint64_t seed = 1;
+  // Gets a line, once, when an operation fails as planned, or has no room: a process that is killed
+  // proves by its end that its plan came true, one whose disk fails does not.
+  std::string met_file{};
+  // False: a sync is answered with OK, and nothing is synced by it. For a mutant.
+  bool syncs = true;
+};
+
 // What a file of a store is by its name.
 std::string_view FileKind(std::string_view path);
 
 class FaultyDisk final : public rocksdb::FileSystemWrapper {
  public:
-  FaultyDisk(DiskPlan plan, uint64_t seed);
+  explicit FaultyDisk(FaultyDiskOptions options);
   static const char* kClassName() { return "FaultyDisk"; }
   const char* Name() const override { return kClassName(); }
 
@@ -85,6 +96,8 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   bool WatchesAcknowledgements() const { return plan_.operation.starts_with("acknowledge"); }
   // Held while an operation changes the disk, so that the power does not go in the middle of it.
   std::shared_lock<std::shared_mutex> Powered() { return std::shared_lock(power_); }
+  // Notes it when there was no room.
+  rocksdb::IOStatus Noted(rocksdb::IOStatus status);
   void Wrote(const std::string& path, uint64_t size);
   void Synced(const std::string& path);
   void DirectorySynced(const std::string& path);
@@ -98,10 +111,13 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
 
   void Created(const std::string& path, uint64_t size);
   [[noreturn]] void LosePower();
+  void Meet(const std::string& what);
 
-  const DiskPlan plan_;
+  const FaultyDiskOptions options_;
+  const DiskPlan& plan_ = options_.plan;
   std::shared_mutex power_;
   std::atomic<bool> happened_{false};
+  std::atomic<bool> met_{false};
   std::mutex mutex_;  // guards what follows
   std::mt19937_64 random_;
   uint64_t seen_ = 0;

@@ -56,6 +56,10 @@ void Journal::Fetched(std::string_view cluster, std::string_view key, std::strin
   Write(fmt::format("F {} {} {} {}", cluster, key, version, hash));
 }
 
+void Journal::Synced(std::string_view cluster, std::string_view version) {
+  Write(fmt::format("Y {} {}", cluster, version));
+}
+
 uint64_t HashOf(std::string_view json) { return XXH3_64bits(json.data(), json.size()); }
 
 std::vector<JournalLine> ReadJournal(const std::string& path) {
@@ -66,7 +70,11 @@ std::vector<JournalLine> ReadJournal(const std::string& path) {
     JournalLine line;
     in >> line.kind >> line.cluster;
     if (line.kind == 'H') in >> line.type;
-    if (line.kind != 'S') in >> line.key >> line.version >> line.hash;
+    if (line.kind == 'Y') {
+      in >> line.version;
+    } else if (line.kind != 'S') {
+      in >> line.key >> line.version >> line.hash;
+    }
     if (in) lines.push_back(std::move(line));
   }
   return lines;

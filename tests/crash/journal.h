@@ -5,6 +5,7 @@
 //   H CLUSTER add|update|delete KEY VERSION HASH    a handler was called
 //   W CLUSTER KEY VERSION HASH     a worker looked at an item: version 0 for one that was gone
 //   F CLUSTER KEY VERSION HASH     a relist fetched a single object, and this is what it got
+//   Y CLUSTER VERSION              the store was at this version, and was synced behind that
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,7 @@ class Journal {
               uint64_t hash);
   void Fetched(std::string_view cluster, std::string_view key, std::string_view version,
                uint64_t hash);
+  void Synced(std::string_view cluster, std::string_view version);
 
  private:
   void Write(std::string line);

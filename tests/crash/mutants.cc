@@ -1,9 +1,15 @@
 #include "tests/crash/mutants.h"
 
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <thread>
 #include <vector>
+
+#include "base/clock.h"
+#include "storage/notes.h"
 
 namespace larder::crash {
 namespace {
@@ -70,6 +76,23 @@ void SweepEarly(Store* store, CollectionId collection, const std::stop_token& st
       return ++count < kSwept;
     });
     (void)store->Commit(std::move(transaction), Durability::kRelaxed);
+  }
+}
+
+void ForgetNames(Store* store, CollectionId collection, uint64_t seed,
+                 const std::stop_token& stop) {
+  if (!RealClock()->SleepFor(std::chrono::milliseconds(std::mt19937_64(seed)() % 200), stop))
+    return;
+  Transaction transaction = store->Begin();
+  transaction.PutNote(DurableNamesNote(collection), "{}");
+  (void)store->Commit(std::move(transaction), Durability::kRelaxed);
+}
+
+void AbortWhenFull(Store* store, const std::stop_token& stop) {
+  while (RealClock()->SleepFor(std::chrono::milliseconds(2), stop)) {
+    Transaction transaction = store->Begin();
+    transaction.PutNote("crash/mutant", "alive");
+    if (!store->Commit(std::move(transaction), Durability::kSync)) std::abort();
   }
 }
 

@@ -1,6 +1,7 @@
 // The bugs that the oracle must find (see subject.h for their names), made on purpose.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -19,6 +20,12 @@ void LeaveIndexKey(Store* store, CollectionId collection, const Object& changed)
 
 // When a relist begins, deletes stored objects that it has not come to.
 void SweepEarly(Store* store, CollectionId collection, const std::stop_token& stop);
+
+// At some moment forgets which durable names were told everything.
+void ForgetNames(Store* store, CollectionId collection, uint64_t seed, const std::stop_token& stop);
+
+// Ends the process at the first commit that fails.
+void AbortWhenFull(Store* store, const std::stop_token& stop);
 
 // Answers for the cluster's identity with what the server said the first time.
 std::unique_ptr<HttpTransport> BelieveOldCluster(std::unique_ptr<HttpTransport> transport,

@@ -53,6 +53,7 @@ Result<void> Oracle::CheckStore(Store& store, const Expectations& expected) {
   deliveries_.JudgeLines(before_, simulator_->ClusterUid(), history_, rules);
   if (found) CheckPrefix(*found);
   deliveries_.JudgePending(found, rules);
+  if (!expected.damaged) CheckKept(found, expected);
   if (expected.settled && (!found || found->state != SyncState::kSynced)) {
     violations_.Add(6, fmt::format("settled, but the collection is {}",
                                    found ? ToString(found->state) : "not there"));
@@ -77,6 +78,32 @@ Result<void> Oracle::CheckVerified(Store& store, const Expectations& expected) {
     violations_.Add(2, text);
   }
   return {};
+}
+
+// The judge closed the store in good order after it had looked: also a power loss leaves that.
+void Oracle::CheckKept(const std::optional<Found>& found, const Expectations& expected) {
+  const std::string cluster = simulator_->ClusterUid();
+  const uint64_t cursor = found ? found->cursor : 0;
+  if (const uint64_t synced = deliveries_.SyncedTo(cluster); cursor < synced) {
+    violations_.Add(1, fmt::format("synced at {}, the store came back at {}", synced, cursor));
+  }
+  if (expected.nothing_lost && !found && deliveries_.WasTold(cluster)) {
+    violations_.Add(1, "the handler was told of a cluster of which nothing is stored");
+  }
+  if (!before_ || before_->cluster != cluster) return;
+  if (!found) {
+    violations_.Add(1, "nothing of what was stored is left");
+    return;
+  }
+  if (cursor < before_->cursor) {
+    violations_.Add(1, fmt::format("the cursor was at {}, and is at {}", before_->cursor, cursor));
+  }
+  if (before_->handler_known && !found->handler_known) {
+    violations_.Add(4, "the handler's name is forgotten: it will be told everything again");
+  }
+  if (before_->enqueuer_known && !found->enqueuer_known) {
+    violations_.Add(4, "the enqueuer's name is forgotten: it will add everything again");
+  }
 }
 
 void Oracle::CheckPrefix(const Found& found) {

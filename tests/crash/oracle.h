@@ -5,12 +5,13 @@
 //  1. Prefix: what is stored is what the history says up to the cursor. Two exceptions: a row that
 //  a
 //     relist fetched by itself may be newer (fetch_witness.h), and while a list is under way rows
-//     may be any later state.
+//     may be any later state. It is never an older prefix than the one that was found before, than
+//     what was synced, or, where only the process died, than what anybody was told.
 //  2. Atomic: the store verifies; indexes recomputed from the objects are those stored.
 //  3. Reliable: of every key the last thing told is what is stored, or it is pending: for the
 //     durable handler, and for the queue.
 //  4. At least once, bounded: what was delivered after the last crash was pending then, or happened
-//     since.
+//     since; who was told what is not forgotten.
 //  5. Ordered: per key, what a handler is told never goes back; across a kill neither.
 //
 // Not thread-safe. One oracle goes with one store through all its crashes.
@@ -56,6 +57,7 @@ class Oracle {
  private:
   Result<void> CheckStore(Store& store, const Expectations& expected);
   Result<void> CheckVerified(Store& store, const Expectations& expected);
+  void CheckKept(const std::optional<Found>& found, const Expectations& expected);
   void CheckPrefix(const Found& found);
   void CheckRow(const std::string& key, const Changes& changes, const Found& found);
   bool MayBeAhead(const std::string& key, const Changes& changes, const Found& found) const;

@@ -73,7 +73,10 @@ class Subject {
   Result<void> Start() {
     LARDER_ASSIGN_OR_RETURN(transport_, MakeTransport(ForUrl(options_.url)));
     if (Is("any-cluster")) transport_ = BelieveOldCluster(std::move(transport_), options_.store);
-    LARDER_ASSIGN_OR_RETURN(cluster_, FetchClusterUid(*transport_, {}));
+    Result<std::string> cluster = FetchClusterUid(*transport_, {});
+    // Its connection may be among those that the programme breaks, which it does once.
+    if (!cluster) cluster = FetchClusterUid(*transport_, {});
+    LARDER_ASSIGN_OR_RETURN(cluster_, std::move(cluster));
     journal_.Started(cluster_);
     const auto plan = DiskPlan::Parse(options_.disk_plan);
     transport_ = WitnessFetches(std::move(transport_), &journal_, cluster_,
@@ -109,10 +112,22 @@ class Subject {
     }
     if (!options_.scenario) {
       threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
+      if ((options_.seed & 2) != 0) {
+        threads_.emplace_back([this](const std::stop_token& stop) { SyncSometimes(stop); });
+      }
     }
     if (Is("sweep-early")) {
       threads_.emplace_back(
           [this](const std::stop_token& stop) { SweepEarly(store_.get(), collection_, stop); });
+    }
+    if (Is("forget-name")) {
+      threads_.emplace_back([this](const std::stop_token& stop) {
+        ForgetNames(store_.get(), collection_, options_.seed, stop);
+      });
+    }
+    if (Is("abort-when-full")) {
+      threads_.emplace_back(
+          [this](const std::stop_token& stop) { AbortWhenFull(store_.get(), stop); });
     }
     return {};
   }
@@ -194,6 +209,16 @@ class Subject {
     std::mt19937_64 random(options_.seed);
     while (RealClock()->SleepFor(std::chrono::milliseconds(10 + random() % 90), stop)) {
       store_->StartFlush();
+    }
+  }
+
+  // Half of the processes do it: what they write down is what a power loss must not take.
+  void SyncSometimes(const std::stop_token& stop) {
+    std::mt19937_64 random(options_.seed);
+    while (RealClock()->SleepFor(std::chrono::milliseconds(5 + random() % 95), stop)) {
+      const auto cursor = store_->GetCursor(collection_);
+      if (!cursor || !cursor->Complete() || !store_->Sync()) continue;
+      journal_.Synced(cluster_, cursor->resource_version);
     }
   }
 
@@ -291,7 +316,12 @@ int RunSubject(const SubjectOptions& options) {
     std::fprintf(stderr, "crash: no plan: %s\n", options.disk_plan.c_str());
     End(2);
   }
-  const auto disk = std::make_shared<FaultyDisk>(*plan, options.seed);
+  FaultyDiskOptions broken;
+  if (options.mutant != "sound-disk") broken.plan = *plan;
+  broken.seed = options.seed;
+  broken.met_file = MetFile(options.journal);
+  broken.syncs = options.mutant != "no-sync";
+  const auto disk = std::make_shared<FaultyDisk>(std::move(broken));
   const auto env = rocksdb::NewCompositeEnv(disk);
   if (options.scenario) RunScenario(options, env.get(), *disk, *plan);
   Subject subject(options, env.get());

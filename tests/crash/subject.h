@@ -17,10 +17,22 @@ inline constexpr const char* kIndexName = "node";
 // cursor-first: the cursor is committed before its objects. index-left: an index key stays behind.
 // queue-apart: a queue item is added outside the commit. done-first: Done before the work.
 // sweep-early: an unfinished relist is swept. any-cluster: resumes on another cluster. other-bytes:
-// a worker sees an object that is not quite the server's.
-inline constexpr const char* kMutants[] = {"cursor-first", "index-left",  "queue-apart",
-                                           "done-first",   "sweep-early", "any-cluster",
-                                           "other-bytes"};
+// a worker sees an object that is not quite the server's. forget-name: who was told everything is
+// forgotten. empty-store: the crash takes the store away. no-sync: the disk says that it synced,
+// and did not. abort-when-full: a commit that fails ends the process.
+struct Mutant {
+  const char* name;
+  const char* mode;       // in which it shows
+  const char* caught_by;  // what the judge must say, among other things
+};
+inline constexpr Mutant kMutants[] = {
+    {"cursor-first", "kill", "promise 1:"},    {"index-left", "kill", "promise 2:"},
+    {"queue-apart", "kill", "promise 3:"},     {"done-first", "kill", "promise 3:"},
+    {"sweep-early", "kill", "promise 1:"},     {"any-cluster", "kill", "promise 7:"},
+    {"other-bytes", "kill", "promise 7:"},     {"forget-name", "kill", "promise 4:"},
+    {"empty-store", "kill", "promise 1:"},     {"no-sync", "power", "promise 1:"},
+    {"abort-when-full", "full", "promise 7:"},
+};
 
 struct SubjectOptions {
   std::string url{};
@@ -54,6 +66,9 @@ inline std::string StepDoneFile(const std::string& settle_file, int step) {
   return StepFile(settle_file, step) + ".done";
 }
 inline constexpr int kScenarioSteps = 3;
+
+// Has a line when the disk failed under the process, or had no room.
+inline std::string MetFile(const std::string& journal) { return journal + ".met"; }
 
 int RunSubject(const SubjectOptions& options);
 

@@ -81,16 +81,23 @@ class Trial {
   std::vector<std::string> JudgeEnd() {
     if (!code_) return {"promise 6: the process neither came to rest nor ended: " + Said()};
     if (code_ == -SIGABRT) assertion_ = AssertionIn(Said());
-    if (*code_ >= 0 && code_ != kDamaged) return {};
-    if (code_ == -SIGKILL || !assertion_.empty()) return {};
-    return {fmt::format("promise 7: the process ended with {}: {}", *code_, Said())};
+    const bool met = code_ != kUnharmed && fs::exists(MetFile(journal_));
+    if (code_ == kUnharmed || code_ == kSettled || code_ == kGaveUp || code_ == -SIGKILL) return {};
+    if (met && (code_ == kRefused || IsKnownAssertion(assertion_))) return {};
+    return {fmt::format("promise {}: the process ended with {}: {}",
+                        *code_ > 0 && code_ != kDamaged ? 6 : 7, *code_, Said())};
   }
 
   std::vector<std::string> Command(const std::string& plan) const {
-    return {options_.program, "subject", "--url",     simulator_->Url(),
-            "--store",        store_,    "--journal", journal_,
-            "--seed",         "1",       "--plan",    plan,
-            "--settle-file",  settle_,   "--log",     journal_ + ".log"};
+    return {options_.program, "subject",
+            "--url",          simulator_->Url(),
+            "--store",        store_,
+            "--journal",      journal_,
+            "--seed",         "1",
+            "--plan",         plan,
+            "--settle-file",  settle_,
+            "--log",          journal_ + ".log",
+            "--mutant",       options_.mutant};
   }
 
   // The version of the newest pod, for a process that is to come to rest there.

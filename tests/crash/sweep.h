@@ -26,6 +26,7 @@ struct SweepOptions {
   int jobs = 2;  // scenarios at a time
   std::string directory{};
   std::string program{};  // this program, for the process whose disk fails
+  std::string mutant{};
 };
 
 struct SweepResult {
