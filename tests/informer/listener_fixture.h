@@ -1,7 +1,10 @@
 // An indexer on a store, for tests of a handler's own bookkeeping.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <memory>
+#include <string>
 
 #include "informer/listener.h"
 #include "tests/informer/fixture.h"
@@ -27,6 +30,57 @@ class ListenerTest : public InformerTest {
 
   std::unique_ptr<Indexer> indexer_;
   std::unique_ptr<DurableNames> names_;
+};
+
+// A durable handler, and the collection's commits as an informer makes them.
+class PendingRowsTest : public ListenerTest {
+ protected:
+  void SetUp() override {
+    ListenerTest::SetUp();
+    ASSERT_TRUE(names_->Remember("slow", 1));
+  }
+
+  // As at the start of a process. With a buffer of 0 everything spills.
+  std::shared_ptr<Listener> Restart(const std::shared_ptr<EventHandler>& handler,
+                                    size_t buffer_events = 0) {
+    HandlerOptions options;
+    options.durable_name = "slow";
+    options.buffer_events = buffer_events;
+    auto listener = std::make_shared<Listener>(indexer_.get(), names_.get(), handler, options,
+                                               "slow", RealClock());
+    EXPECT_TRUE(listener->Open(/*complete=*/true));
+    return listener;
+  }
+
+  static ObjectPtr Pod(const std::string& name, int version = 7) {
+    return *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{0}","namespace":"x","uid":"{0}","resourceVersion":"{1}"}}}})",
+        name, version));
+  }
+  void Add(Listener& listener, const std::string& name) {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Upsert(Pod(name), *indexer_->Prepare(*Pod(name))));
+    Commit(listener, *writer, {ChangeType::kAdded, nullptr, Pod(name), false, false});
+  }
+  void Update(Listener& listener, const std::string& name, int version) {
+    const auto writer = indexer_->BeginWrite();
+    const auto change =
+        *writer->Upsert(Pod(name, version), *indexer_->Prepare(*Pod(name, version)));
+    Commit(listener, *writer, {ChangeType::kUpdated, change.old, Pod(name, version), false, false});
+  }
+  void Delete(Listener& listener, const std::string& name) {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Delete(Pod(name)->key(), {}, {}));
+    Commit(listener, *writer, {ChangeType::kDeleted, Pod(name), nullptr, false, false});
+  }
+  void Commit(Listener& listener, Indexer::Writer& writer, const ObjectChange& change) {
+    ASSERT_TRUE(listener.Stage(writer, change));
+    ASSERT_TRUE(writer.Commit(Durability::kRelaxed));
+    listener.Publish(/*committed=*/true);
+  }
+  size_t Stored() { return *PendingDeltas(indexer_.get(), "slow").Count(); }
+
+  const std::shared_ptr<RecordingHandler> handler_ = std::make_shared<RecordingHandler>();
 };
 
 }  // namespace larder

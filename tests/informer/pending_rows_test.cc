@@ -1,0 +1,218 @@
+// What waits on disk for a handler that is behind, and how it is told.
+#include <fmt/format.h>
+
+#include <future>
+#include <map>
+#include <random>
+
+#include "tests/informer/listener_fixture.h"
+
+namespace larder {
+namespace {
+
+TEST_F(PendingRowsTest, ADeleteThatNobodySawIsStillInferredWhenTheObjectIsBack) {
+  const auto listener = Restart(handler_, /*buffer_events=*/2);
+  Add(*listener, "a");  // through memory, beside the end of the first list
+  {
+    const auto writer = indexer_->BeginWrite();
+    ASSERT_TRUE(writer->Delete(Pod("a")->key(), {}, {}));
+    Commit(*listener, *writer, {ChangeType::kDeleted, Pod("a"), nullptr, false, true});
+  }
+  Add(*listener, "a");
+  Update(*listener, "a", 9);
+  listener->Start();
+  while (listener->Stats().rows != 0) std::this_thread::yield();
+  EXPECT_EQ(handler_->Calls(),
+            (std::vector<std::string>{"add x/a", "delete x/a inferred", "add x/a"}));
+}
+
+TEST_F(PendingRowsTest, WhatComesAndGoesUnheardLeavesNoRow) {
+  const auto listener = Restart(handler_);
+  Add(*listener, "stays");
+  for (int round = 0; round < 3; ++round) {
+    Add(*listener, "a");
+    EXPECT_EQ(listener->Stats().rows, 2U);
+    Delete(*listener, "a");
+    EXPECT_EQ(Stored(), 1U);
+    EXPECT_EQ(listener->Stats().rows, 1U);
+  }
+}
+
+// A page of large objects would be more memory than all buffers.
+TEST_F(PendingRowsTest, FewRowsAreReadAtATimeWhereTheirObjectsAreLarge) {
+  const auto listener = Restart(handler_);
+  for (char name = 'a'; name <= 'j'; ++name) {
+    const auto writer = indexer_->BeginWrite();
+    const ObjectPtr pod = *Object::Parse(fmt::format(
+        R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{}","namespace":"x","uid":"u","resourceVersion":"7","annotations":{{"a":"{}"}}}}}})",
+        name, std::string(100'000, 'x')));
+    ASSERT_TRUE(writer->Upsert(pod, *indexer_->Prepare(*pod)));
+    Commit(*listener, *writer, {ChangeType::kAdded, nullptr, pod, false, false});
+  }
+  const PendingDeltas rows(indexer_.get(), "slow");
+  const auto read = [&](const ObjectKey& after, size_t max_bytes) {
+    auto page = rows.Read(indexer_->TakeView(), after, 256, max_bytes);
+    EXPECT_TRUE(page);
+    return *std::move(page);
+  };
+  EXPECT_LT(read({}, 250'000).size(), 4U);
+  EXPECT_EQ(read({}, size_t{1} << 30).size(), 10U);
+  std::string heard;
+  for (ObjectKey after;;) {
+    const auto page = read(after, 0);
+    if (page.empty()) break;
+    ASSERT_EQ(page.size(), 1U);
+    after = page[0].key;
+    heard += after.name;
+  }
+  EXPECT_EQ(heard, "abcdefghij");
+}
+
+TEST_F(PendingRowsTest, WhatComesBeforeARestartAndGoesAfterItLeavesNoRowEither) {
+  Add(*Restart(handler_), "a");
+  ASSERT_EQ(Stored(), 1U);
+  const auto listener = Restart(handler_);
+  Delete(*listener, "a");
+  EXPECT_EQ(Stored(), 0U);
+  EXPECT_EQ(listener->Stats().rows, 0U);
+  listener->Start();
+  while (listener->Stats().spilling) std::this_thread::yield();
+  EXPECT_EQ(handler_->Calls().size(), 0U);
+}
+
+// Told, but not acknowledged, when the process ends: the next one must tell of the delete.
+TEST_F(PendingRowsTest, TheDeleteOfWhatMayHaveBeenHeardIsKept) {
+  std::promise<void> told, release;
+  const auto hanging = std::make_shared<EventHandlerFuncs>();
+  hanging->on_add = [&told, released = release.get_future().share()](const ObjectPtr&, bool) {
+    told.set_value();
+    released.wait();
+  };
+  {
+    const auto listener = Restart(hanging);
+    Add(*listener, "a");
+    listener->Start();
+    told.get_future().wait();
+    EXPECT_FALSE(listener->Stop(RealClock()->Now())) << "it is left behind in the call";
+  }
+  const auto listener = Restart(handler_);
+  Delete(*listener, "a");
+  EXPECT_EQ(Stored(), 1U);
+  listener->Start();
+  EXPECT_TRUE(handler_->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
+  release.set_value();
+}
+
+// A row that went through memory may have been heard, too.
+TEST_F(PendingRowsTest, TheDeleteOfWhatWentThroughMemoryIsKept) {
+  Add(*Restart(handler_, /*buffer_events=*/8), "a");
+  ASSERT_EQ(Stored(), 1U);
+  const auto listener = Restart(handler_);
+  Delete(*listener, "a");
+  EXPECT_EQ(Stored(), 1U);
+  listener->Start();
+  EXPECT_TRUE(handler_->WaitFor([](const auto& h) { return h.Count("delete x/a") == 1; }));
+}
+
+// The buffer holds the end of the first list and the add; the update spills.
+TEST_F(PendingRowsTest, AnUpdateThatSpillsBehindAnAddInMemoryIsToldAsAnUpdate) {
+  const auto listener = Restart(handler_, /*buffer_events=*/2);
+  Add(*listener, "a");
+  Update(*listener, "a", 8);
+  Update(*listener, "a", 9);
+  ASSERT_TRUE(listener->Stats().spilling);
+  listener->Start();
+  while (listener->Stats().rows != 0) std::this_thread::yield();
+  EXPECT_EQ(handler_->Calls(), (std::vector<std::string>{"add x/a", "update x/a 7→9"}));
+}
+
+// Whether the add was heard nobody can know any more.
+TEST_F(PendingRowsTest, ToTheNextProcessItIsStillAnAdd) {
+  {
+    const auto listener = Restart(handler_, /*buffer_events=*/2);
+    Add(*listener, "a");
+    Update(*listener, "a", 8);
+  }
+  const auto listener = Restart(handler_);
+  listener->Start();
+  while (listener->Stats().rows != 0) std::this_thread::yield();
+  EXPECT_EQ(handler_->Calls(), (std::vector<std::string>{"add x/a"}));
+  EXPECT_EQ(handler_->Last("x/a"), "8");
+}
+
+// The acknowledgement is tried again; a change that comes before finds the row where it was.
+TEST_F(PendingRowsTest, AnAcknowledgementThatFailedLeavesTheRowWhereItWas) {
+  const auto listener = Restart(handler_, /*buffer_events=*/8);
+  Add(*listener, "a");
+  disk_.FailLogWritesWith("slow");
+  listener->Start();
+  while (!listener->Stats().error) std::this_thread::yield();
+  disk_.FailLogWritesWith("");
+  handler_->Block();
+  Update(*listener, "a", 8);
+  EXPECT_EQ(listener->Stats().rows, 1U);
+  handler_->Unblock();
+  EXPECT_TRUE(handler_->WaitFor([](const auto& h) { return h.Count("update x/a 7→8") == 1; }));
+}
+
+// Adds, updates, deletes, commits that fail, times when the handler keeps up, is behind, catches up
+// or is not there: in the end it knows what is stored, and nothing waits for it.
+TEST_F(PendingRowsTest, WhateverHappensTheHandlerEndsWithWhatIsStored) {
+  const uint64_t seed = testing::Seed();
+  std::mt19937_64 random(seed);
+  std::map<std::string, int> truth;  // name and version
+  size_t buffer_events = 0;
+  auto listener = Restart(handler_, buffer_events);
+  const auto drain = [&] {
+    listener->Start();
+    while (listener->Stats().rows != 0 || listener->Stats().buffered != 0) {
+      std::this_thread::yield();
+    }
+    listener->Stop();
+  };
+  for (int version = 10; version < 1500; ++version) {
+    const std::string name(1, static_cast<char>('a' + random() % 6));
+    const auto known = truth.find(name);
+    const bool fails = random() % 10 == 0;
+    {
+      const auto writer = indexer_->BeginWrite();
+      ObjectChange change;
+      if (known != truth.end() && random() % 3 == 0) {
+        const auto done = *writer->Delete({"x", name}, {}, {});
+        // As a server tells it: at a version of its own.
+        change = {ChangeType::kDeleted, Pod(name, version), nullptr, false, false, done.old};
+        if (!fails) truth.erase(known);
+      } else {
+        const auto done =
+            *writer->Upsert(Pod(name, version), *indexer_->Prepare(*Pod(name, version)));
+        change = {done.old ? ChangeType::kUpdated : ChangeType::kAdded, done.old,
+                  Pod(name, version), false, false};
+        if (!fails) truth[name] = version;
+      }
+      ASSERT_TRUE(listener->Stage(*writer, change));
+      if (!fails) {
+        ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+      }
+      listener->Publish(/*committed=*/!fails);
+    }
+    ASSERT_EQ(listener->Stats().rows, Stored()) << "seed " << seed << ", version " << version;
+    if (random() % 40 == 0) {
+      if (random() % 2 == 0) drain();
+      buffer_events = random() % 3 * 4;
+      listener = Restart(handler_, buffer_events);
+    }
+  }
+  listener = Restart(handler_);
+  drain();
+  EXPECT_EQ(Stored(), 0U);
+  for (char name = 'a'; name < 'g'; ++name) {
+    const auto known = truth.find(std::string(1, name));
+    const std::string heard = handler_->Last("x/" + std::string(1, name));
+    EXPECT_EQ(heard.empty() ? "deleted" : heard,
+              known == truth.end() ? "deleted" : std::to_string(known->second))
+        << name << ", seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace larder
