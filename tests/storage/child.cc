@@ -128,7 +128,8 @@ void WriteText(const char* path, const std::string& text) { std::ofstream(path) 
 int OpenOnFaultyDisk(const std::string& path, const std::string& plan) {
   const auto parsed = crash::DiskPlan::Parse(plan);
   if (!parsed) Fail("no plan: " + plan);
-  const auto env = rocksdb::NewCompositeEnv(std::make_shared<crash::FaultyDisk>(*parsed, 1));
+  const auto env = rocksdb::NewCompositeEnv(
+      std::make_shared<crash::FaultyDisk>(crash::FaultyDiskOptions{.plan = *parsed}));
   const auto store = Must(OpenStoreOnEnv({.path = path}, env.get()));
   return 0;
 }
