@@ -115,7 +115,7 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(Family family, const StoreOptions
   return cf;
 }
 
-// So often a store is opened anew that its owner flushed meanwhile.
+// So often a store is opened anew whose owner began another log or manifest meanwhile.
 constexpr int kOpenings = 20;
 
 bool IsLockError(const std::string& text) {
@@ -197,6 +197,9 @@ std::vector<uint64_t> LogsIn(const std::string& path) {
   return out;
 }
 
+// Which manifest is the store's.
+std::string ManifestOf(const std::string& path) { return ReadWholeFile(path + "/CURRENT"); }
+
 using FamilyList = std::vector<rocksdb::ColumnFamilyDescriptor>;
 using HandleList = std::vector<rocksdb::ColumnFamilyHandle*>;
 
@@ -255,7 +258,9 @@ Error FromRocks(const rocksdb::Status& status, std::string_view what) {
 
 // Who only reads may have an owner beside him. RocksDB reads the manifest, then opens every table,
 // then lists the logs: of what the owner flushes meanwhile it finds neither the tables nor the log,
-// and goes on with the next log, without a word.
+// and goes on with the next log, without a word. Of tables that the owner compacts meanwhile a
+// secondary finds at the end of the manifest what they became; but where the owner has begun
+// another manifest it takes their family as it was before them, without a word, too.
 Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mode mode,
                                                  rocksdb::Env* env,
                                                  rocksdb::CompactionFilterFactory* filter,
@@ -265,15 +270,17 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
   for (int tries = 0; tries < kOpenings; ++tries) {
     const bool alone = mode == Mode::kOwner || options.in_memory;
     const std::vector<uint64_t> before = alone ? std::vector<uint64_t>() : LogsIn(options.path);
+    const std::string manifest = alone ? std::string() : ManifestOf(options.path);
     auto opened = OpenOnce(options, mode, env, filter, listener, lock, committed_through);
     if (!opened || alone) return opened;
     const std::vector<uint64_t> after = LogsIn(options.path);
-    if (std::includes(after.begin(), after.end(), before.begin(), before.end())) {
+    if (ManifestOf(options.path) == manifest &&
+        std::includes(after.begin(), after.end(), before.begin(), before.end())) {
       (*opened)->newest_log_ = before.empty() ? 0 : before.back();
       return opened;
     }
   }
-  return MakeError(ErrorCode::kIo,
+  return MakeError(ErrorCode::kNotReady,
                    "store {}: its owner writes faster than it can be opened beside it; try again",
                    options.path);
 }
