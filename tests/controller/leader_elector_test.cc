@@ -104,19 +104,26 @@ TEST_F(LeaderElectorTest, KeepsWhatOthersPutOnTheLease) {
   EXPECT_TRUE(kept()) << Lease().dump();
 }
 
+struct CapturedLog {
+  CapturedLog() {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before); }
+
+  std::ostringstream text;
+  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
+};
+
 TEST_F(LeaderElectorTest, WhatKeepsItFromTheLeaseIsInTheLogOnceAndAgainAfterAWhile) {
-  std::ostringstream log;
-  const auto logged = std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(logged);
+  CapturedLog log;
   const auto tries = [&](int count) {
-    log.str("");
+    log.text.str("");
     for (int i = 0; i < count; ++i) {
       a_->Try();
       a_->clock.Advance(seconds(2));
     }
-    const std::string text = log.str();
+    const std::string text = log.text.str();
     size_t warnings = 0;
     for (size_t at = text.find("warning"); at != text.npos; at = text.find("warning", at + 1)) {
       ++warnings;
@@ -137,7 +144,6 @@ TEST_F(LeaderElectorTest, WhatKeepsItFromTheLeaseIsInTheLogOnceAndAgainAfterAWhi
   EXPECT_EQ(tries(5), 0U) << "a standby is nothing to warn of";
   EXPECT_TRUE(a_->elector.Ready());
   EXPECT_EQ(a_->elector.Leader(), "b");
-  spdlog::set_default_logger(before);
 }
 
 TEST_F(LeaderElectorTest, TheFirstCreatesTheLeaseAndTheOtherWaits) {
