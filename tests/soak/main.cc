@@ -35,6 +35,8 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--bound", options.bound_percent, "growth an hour that is flat still, percent")
       ->capture_default_str();
+  app.add_flag("--judge-lives", options.judge_lives,
+               "judge what grows within lives shorter than a quarter of an hour, too");
   app.add_option("--seed", options.seed)->capture_default_str();
   app.add_option("--csv", options.csv, "where the samples go");
   app.add_option("--directory", options.directory, "where the store is; it is left there");

@@ -37,6 +37,9 @@ SteadyClock::duration ToDuration(double seconds) {
 constexpr double kMegabyte = 1 << 20;
 // So long a process may take to stop in good order, or to come to rest.
 constexpr auto kPatience = 120s;
+// A process takes minutes to come to its level: what grows within shorter lives says nothing of
+// hours.
+constexpr double kTellingLife = 900;
 // A restart hands out so many rows before the handler hangs again; what of them is deleted later
 // must be told.
 constexpr uint64_t kHandedOutByALife = 256;
@@ -298,10 +301,12 @@ class Soak {
     for (const bool within : {true, false}) {
       const Slope slope = within ? WithinLives(points) : OverAll(points);
       const bool flat = IsFlat(slope, options_.bound_percent);
+      const bool judged = !within || options_.judge_lives || options_.restart_every >= kTellingLife;
       const std::string line = fmt::format("{:<10} {:<12} {}", name,
                                            within ? "within lives" : "over all", ToString(slope));
-      Say(fmt::format("{}: {}", line, flat ? "flat" : "GROWS"));
-      if (!flat) problems_.push_back(line);
+      Say(fmt::format("{}: {}{}", line, flat ? "flat" : "GROWS",
+                      judged ? "" : " (not judged: the lives are too short to tell)"));
+      if (judged && !flat) problems_.push_back(line);
     }
   }
 

@@ -16,6 +16,7 @@ struct RunOptions {
   double warm_up = 60;         // seconds of each life that are not judged
   double sample_every = 1;     // seconds
   double bound_percent = 5;    // growth an hour that is still called flat
+  bool judge_lives = false;    // what grows within lives, also where these are short
   uint64_t seed = 1;
   std::string directory{};  // for the store
   std::string csv{};        // where the samples go; empty: nowhere

@@ -87,7 +87,7 @@ TEST(SoakJudge, WhatShrinksIsFlat) {
 TEST(Soak, ShortFormIsFlatAndComesToRest) {
   const std::string command = std::string(LARDER_SOAK) +
                               " --seconds 36 --rate 1000 --objects 1000 --restart-every 12"
-                              " --warm-up 4 --bound 20000 2>&1";
+                              " --warm-up 4 --bound 20000 --judge-lives 2>&1";
   FILE* pipe = ::popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> chunk;
