@@ -8,7 +8,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing::Not;
 

@@ -6,7 +6,7 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 class ConformanceWatch : public ConformanceTest {};

@@ -12,7 +12,7 @@ namespace larder::apiserver {
 namespace {
 
 using testing::Contains;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr const char* kCrds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 constexpr const char* kWidgets = "/apis/example.com/v1/namespaces/default/widgets";

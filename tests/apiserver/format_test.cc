@@ -15,7 +15,7 @@ namespace larder::apiserver {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Json Strategic(const char* live, const char* patch) {
   ApiResult<Json> out = ApplyPatch(PatchType::kStrategic, Json::parse(live), Json::parse(patch));

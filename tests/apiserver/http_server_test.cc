@@ -21,7 +21,7 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::StartsWith;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;

@@ -7,7 +7,7 @@ namespace larder::apiserver {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class ListTest : public SimulatorTest {};
 

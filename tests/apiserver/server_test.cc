@@ -12,7 +12,7 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 class ServerTest : public SimulatorTest {

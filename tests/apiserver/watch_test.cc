@@ -5,7 +5,7 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 class WatchTest : public SimulatorTest {

@@ -5,7 +5,7 @@
 namespace larder::apiserver {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr const char* kMerge = "application/merge-patch+json";

@@ -7,7 +7,7 @@
 namespace larder {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Way {
   const char* name;

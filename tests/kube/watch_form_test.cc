@@ -9,7 +9,7 @@
 namespace larder {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::StartsWith;
 using Form = Requests::Form;
 

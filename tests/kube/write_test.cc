@@ -11,7 +11,7 @@
 namespace larder {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 using KubeWrite = KubeTest;
 

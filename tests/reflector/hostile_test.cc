@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class HostileTest : public ReflectorTest {
  protected:

@@ -12,7 +12,7 @@ namespace larder {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // A server whose watch stays open until it is stopped, and that says when it is being read.
 class OpenEnded final : public HttpTransport {

@@ -8,7 +8,7 @@ namespace larder {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::Not;
 
 using ProtobufTest = ReflectorTest;

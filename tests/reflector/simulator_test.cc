@@ -22,7 +22,7 @@ using apiserver::Fault;
 using apiserver::FaultType;
 using apiserver::Simulator;
 using apiserver::SimulatorOptions;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr uint64_t kPods = 300;
 

@@ -14,7 +14,7 @@ namespace larder {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr size_t kMax = 1 << 20;
 

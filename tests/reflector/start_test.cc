@@ -7,7 +7,7 @@ namespace larder {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 using StartTest = ReflectorTest;
 

@@ -10,7 +10,7 @@ namespace larder {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
