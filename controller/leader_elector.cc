@@ -14,6 +14,8 @@ using std::chrono::nanoseconds;
 
 // 0 would be none.
 constexpr std::chrono::milliseconds kLeastTimeout{1};
+// How often the log repeats what keeps us from the lease.
+constexpr std::chrono::seconds kWarnAgain{30};
 
 Resource Leases() { return {"coordination.k8s.io", "v1", "leases", "Lease", true}; }
 
@@ -21,6 +23,11 @@ int64_t Nanos(Clock::Steady time) { return nanoseconds(time.time_since_epoch()).
 
 int64_t WholeSeconds(nanoseconds duration) {
   return std::chrono::ceil<std::chrono::seconds>(duration).count();
+}
+
+// Another one has the lease, or was quicker.
+bool IsAnothers(const Error& error) {
+  return error.code == ErrorCode::kConflict || error.code == ErrorCode::kAlreadyExists;
 }
 
 }  // namespace
@@ -79,6 +86,12 @@ std::optional<Error> LeaderElector::LastError() const {
   return last_error_;
 }
 
+Result<void> LeaderElector::Ready() const {
+  const auto error = LastError();
+  if (!error || IsAnothers(*error) || error->code == ErrorCode::kCancelled) return {};
+  return error->IsRetryable() ? Result<void>() : tl::unexpected(*error);
+}
+
 Result<void> LeaderElector::Acquire(const std::stop_token& stop) {
   // Up to a fifth longer each time, so that candidates do not march in step.
   std::uniform_real_distribution<double> jitter(1.0, 1.2);
@@ -111,10 +124,21 @@ bool LeaderElector::TryAcquireOrRenew(const std::stop_token& stop) {
     MutexLock lock(mutex_);
     last_error_ = outcome ? std::nullopt : std::optional(outcome.error());
   }
-  if (!outcome && outcome.error().code != ErrorCode::kConflict) {
-    spdlog::debug("lease {}/{}: {}", options_.ns, options_.name, outcome.error().ToString());
-  }
+  if (!stop.stop_requested()) Warn(outcome);
   return outcome && IsLeader();
+}
+
+void LeaderElector::Warn(const Result<void>& outcome) {
+  if (outcome || IsAnothers(outcome.error())) {
+    warned_.clear();
+    return;
+  }
+  std::string text = outcome.error().ToString();
+  const Clock::Steady now = options_.clock->Now();
+  if (text == warned_ && now < warned_at_ + kWarnAgain) return;
+  warned_ = std::move(text);
+  warned_at_ = now;
+  spdlog::warn("lease {}/{}: {}; trying again", options_.ns, options_.name, warned_);
 }
 
 Result<void> LeaderElector::Try(Clock::Steady asked_at, const std::stop_token& stop) {

@@ -7,10 +7,11 @@
 // also in a process that was stopped and wakes up later. The time between renew_deadline and
 // lease_duration is for ending what is under way.
 //
-// IsLeader, LeadsUntil, Lost, Leader and LastError are thread-safe; the rest is for one thread.
+// IsLeader, LeadsUntil, Lost, Leader, LastError and Ready are thread-safe; the rest is for one
+// thread.
 // Hold may notice late that the lease is lost, where a request or a credential plugin hangs:
-// whoever must stop in time waits for LeadsUntil. Errors of the server are retried and reported by
-// LastError.
+// whoever must stop in time waits for LeadsUntil. Errors of the server are retried, logged, and
+// reported by LastError.
 //
 //   LeaderElector elector(transport, {.ns = "default", .name = "me", .identity = "pod-1"});
 //   LARDER_RETURN_IF_ERROR(elector.Acquire(stop));   // blocks until we lead
@@ -69,6 +70,9 @@ class LeaderElector {
   // Who holds the lease, as far as was seen.
   std::string Leader() const;
   std::optional<Error> LastError() const;
+  // An error where we cannot take part, and waiting does not mend it: a missing right, a namespace
+  // that is not there. That another one leads, or the server is away, is none.
+  Result<void> Ready() const;
   const LeaderElectionOptions& options() const { return options_; }
 
   // One try to take or renew the lease; true when we hold it. What Acquire and Hold repeat: for
@@ -90,6 +94,8 @@ class LeaderElector {
   Result<void> Write(const std::optional<Record>& previous, Clock::Steady asked_at,
                      const std::stop_token& stop);
   void Observe(const Record& record);
+  // Each failure once, and again after a while.
+  void Warn(const Result<void>& outcome);
   Json MakeLease(const std::optional<Record>& previous) const;
   Result<void> GiveUp(const Record& held);
   std::chrono::nanoseconds LeaseOf(const Record& record) const;
@@ -120,6 +126,9 @@ class LeaderElector {
   // The elector's thread's own: the lease as seen last, and when it was seen to change.
   std::optional<Record> observed_;
   Clock::Steady observed_at_{};
+  // And what the log said last; empty: nothing since the last answer about the lease.
+  std::string warned_;
+  Clock::Steady warned_at_{};
 
   mutable Mutex mutex_;
   std::string leader_ LARDER_GUARDED_BY(mutex_);

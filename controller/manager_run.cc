@@ -92,6 +92,9 @@ Result<void> Manager::Impl::Serve() {
     if (synced) return {};
     return MakeError(ErrorCode::kNotReady, "not in sync yet");
   });
+  if (elector) {
+    health->AddReadyCheck("lease", [this] { return elector->Ready(); });
+  }
   health->OnScrape([this] { PublishLeadership(); });
   if (config.listen == "0") return {};
   return health->Start({config.listen, config.tls_cert_file, config.tls_key_file});

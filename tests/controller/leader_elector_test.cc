@@ -2,10 +2,13 @@
 #include "controller/leader_elector.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "apiserver/simulator.h"
@@ -99,6 +102,48 @@ TEST_F(LeaderElectorTest, KeepsWhatOthersPutOnTheLease) {
   a_->elector.Release();
   ASSERT_TRUE(b_->Try());
   EXPECT_TRUE(kept()) << Lease().dump();
+}
+
+struct CapturedLog {
+  CapturedLog() {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before); }
+
+  std::ostringstream text;
+  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
+};
+
+TEST_F(LeaderElectorTest, WhatKeepsItFromTheLeaseIsInTheLogOnceAndAgainAfterAWhile) {
+  CapturedLog log;
+  const auto tries = [&](int count) {
+    log.text.str("");
+    for (int i = 0; i < count; ++i) {
+      a_->Try();
+      a_->clock.Advance(seconds(2));
+    }
+    const std::string text = log.text.str();
+    size_t warnings = 0;
+    for (size_t at = text.find("warning"); at != text.npos; at = text.find("warning", at + 1)) {
+      ++warnings;
+    }
+    return warnings;
+  };
+  simulator_->AddFault({.type = apiserver::FaultType::kError, .times = -1, .code = 403});
+  EXPECT_EQ(tries(10), 1U);
+  ASSERT_FALSE(a_->elector.Ready());
+  EXPECT_EQ(a_->elector.Ready().error().code, ErrorCode::kForbidden);
+  EXPECT_EQ(tries(10), 1U) << "twenty seconds later";
+  a_->down = true;
+  EXPECT_EQ(tries(5), 1U) << "another failure";
+  EXPECT_TRUE(a_->elector.Ready()) << "a server that is away makes nobody unready";
+  a_->down = false;
+  simulator_->ClearFaults();
+  ASSERT_TRUE(b_->Try());
+  EXPECT_EQ(tries(5), 0U) << "a standby is nothing to warn of";
+  EXPECT_TRUE(a_->elector.Ready());
+  EXPECT_EQ(a_->elector.Leader(), "b");
 }
 
 TEST_F(LeaderElectorTest, TheFirstCreatesTheLeaseAndTheOtherWaits) {

@@ -96,6 +96,23 @@ TEST_F(ManagerTest, AResourceThatIsForbiddenIsNamedAndStopsNoOther) {
   EXPECT_TRUE(Eventually([&] { return ready().find("pods: Forbidden") != std::string::npos; }));
 }
 
+TEST_F(ManagerTest, ALeaseThatIsForbiddenIsNamedInReadyz) {
+  const apiserver::User user{.name = "me", .token = "t"};
+  apiserver::User no_leases = user;
+  no_leases.forbidden = {"leases.coordination.k8s.io"};
+  cluster().SetUsers({no_leases});
+  ManagerOptions options = ElectionOptions("one");
+  options.client->token = "t";
+  auto manager = RunPods(options);
+  const auto ready = [&] { return HttpGet((*manager)->port(), "/readyz"); };
+  EXPECT_TRUE(Eventually([&] {
+    return ready().find("[-]lease failed: Forbidden: ") != std::string::npos;
+  })) << ready();
+  cluster().SetUsers({user});
+  EXPECT_TRUE(Eventually([&] { return ready() == "ok"; })) << ready();
+  EXPECT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+}
+
 // A server that is away is nothing that a restart of this pod mends.
 TEST_F(ManagerTest, StaysReadyWhileTheServerIsAway) {
   auto manager = RunPods();
