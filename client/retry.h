@@ -1,4 +1,4 @@
-// Read, change, write; on a conflict again.
+// When to try again. Most often: read, change, write; on a conflict again.
 //
 // RetryOnConflict calls `attempt` until it returns something else than kConflict, at most `steps`
 // times, with a short pause in between, as client-go's retry.RetryOnConflict does with its
@@ -45,5 +45,9 @@ auto RetryOnConflict(Attempt&& attempt, const std::stop_token& stop = {}, RetryB
     }
   }
 }
+
+// How long to wait before this is tried again because a server asked for it (Retry-After): a minute
+// at most, zero where it did not.
+std::chrono::milliseconds ServerPause(const Error& error);
 
 }  // namespace larder

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/thread_name.h"
+#include "client/retry.h"
 
 namespace larder {
 namespace {
@@ -198,6 +199,7 @@ void Controller::SettleError(const WorkItem& item, const ReconcileLog& log, cons
     log.Info("interrupted, kept for later: {}", text);
   } else {
     options.rate_limited = true;
+    options.at_least = ServerPause(error);
     options.error = text;
     log.Error("failed: {} failures={}", text, item.failures + 1);
   }

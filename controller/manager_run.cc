@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/thread_name.h"
+#include "client/retry.h"
 #include "controller/manager_impl.h"
 #include "reflector/reflector.h"
 
@@ -119,7 +120,7 @@ auto Manager::Impl::UntilAnswered(const Ask& ask, bool whatever_it_says,
       MutexLock lock(mutex);
       not_answered = answer.error();
     }
-    if (!clock->SleepFor(pause, stop)) break;
+    if (!clock->SleepFor(std::max(pause, ServerPause(answer.error())), stop)) break;
   }
   return MakeError(ErrorCode::kCancelled, "stopped before the server was reached");
 }

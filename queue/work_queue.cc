@@ -91,6 +91,7 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
     delay = delay > Duration(0) ? std::min(delay, limited) : limited;
     retry.requeues = options_.rate_limiter->NumRequeues(item);
   }
+  delay = std::max(delay, options.at_least);
   const bool delayed = delay > Duration(0);
   const internal::TimePoint moment =
       options.rate_limited ? Moment() : internal::TimePoint{delayed ? Now() : NowIfMeasured(), 0};

@@ -77,6 +77,8 @@ struct AddOptions {
   std::chrono::nanoseconds after{0};
   // Count a failure and wait as the rate limiter says; with `after` set, the shorter of both.
   bool rate_limited = false;
+  // Nor before this long from now, whatever the rate limiter says: what a server asked for.
+  std::chrono::nanoseconds at_least{0};
   // Higher first; an item that is pending keeps a higher one. None: 0, or for a rate-limited item
   // in process the priority it was taken with, or was added with since.
   std::optional<int32_t> priority{};

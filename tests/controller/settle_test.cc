@@ -13,6 +13,8 @@
 namespace larder {
 namespace {
 
+using std::chrono::seconds;
+
 class SettleTest : public ::testing::Test {
  protected:
   class Function final : public Reconciler {
@@ -33,9 +35,11 @@ class SettleTest : public ::testing::Test {
     definition.reconciler = std::make_shared<Function>(std::move(reconcile));
     WorkQueueOptions options;
     options.max_retries = max_retries_;
+    options.clock = clock_;
     Controller::Environment environment;
     environment.client = &client_;
     environment.registry = &registry_;
+    environment.clock = clock_;
     environment.leads = [this] { return leads_.load(); };
     controller_ = std::make_unique<Controller>(
         std::move(definition), std::make_unique<WorkQueue>(std::move(options)), environment);
@@ -47,6 +51,7 @@ class SettleTest : public ::testing::Test {
   RunCounts runs_;
   std::atomic<bool> leads_{true};
   std::optional<uint32_t> max_retries_;
+  Clock* clock_ = RealClock();
   std::unique_ptr<HttpTransport> transport_ = *MakeTransport(ForUrl("http://127.0.0.1:1"));
   CachedClient client_{*transport_};
   prometheus::Registry registry_;
@@ -85,6 +90,28 @@ TEST_F(SettleTest, AFailedRunKeepsItsPriorityWhateverWasAddedMeanwhile) {
   EXPECT_TRUE(Eventually([&] { return runs_.Order().size() == 4; }));
   EXPECT_THAT(runs_.Order(),
               ::testing::ElementsAre("default/live", "default/live", "default/a", "default/b"));
+}
+
+TEST_F(SettleTest, ARetryComesNoSoonerThanTheServerAskedFor) {
+  FakeClock clock;
+  clock_ = &clock;
+  Make([&](ReconcileContext&, const ReconcileRequest& request) -> Result<Outcome> {
+    if (runs_.Add(request.key.ToString()) > 1) return Outcome::Done();
+    return tl::unexpected(Error{ErrorCode::kTooManyRequests, "busy", seconds(30), {}});
+  });
+  ASSERT_TRUE(controller_->Trigger({"default", "a"}));
+  controller_->Start();
+  const auto waits = [&] {
+    const auto items = controller_->queue().Items();
+    return items.size() == 1 && !items[0].in_process && items[0].pending == PendingPhase::kDelayed;
+  };
+  ASSERT_TRUE(Eventually(waits));
+  clock.Advance(seconds(29));
+  EXPECT_TRUE(waits());
+  EXPECT_EQ(runs_.Of("default/a"), 1);
+  clock.Advance(seconds(1));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));
+  controller_.reset();  // before its clock goes
 }
 
 }  // namespace
