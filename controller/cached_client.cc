@@ -4,6 +4,15 @@
 #include "schema/json_text.h"
 
 namespace larder {
+namespace {
+
+std::string NameToResolve(const ResourceName& name) {
+  if (!name.name().empty()) return name.name();
+  const Resource& resource = name.resource();
+  return resource.resource + "." + resource.version + "." + resource.group;
+}
+
+}  // namespace
 
 Result<Response> CachedClient::GuardedTransport::Do(const Request& request,
                                                     const std::stop_token& stop) {
@@ -24,10 +33,7 @@ CachedClient::CachedClient(HttpTransport& transport, std::function<Result<void>(
 
 Result<Resource> CachedClient::Resolve(const ResourceName& name, const std::stop_token& stop) {
   if (!name.resource().resource.empty() && !name.resource().kind.empty()) return name.resource();
-  const std::string text =
-      name.name().empty()
-          ? name.resource().resource + "." + name.resource().version + "." + name.resource().group
-          : name.name();
+  const std::string text = NameToResolve(name);
   {
     ReaderLock lock(mutex_);
     if (const auto found = resolved_.find(text); found != resolved_.end()) return found->second;
@@ -38,6 +44,20 @@ Result<Resource> CachedClient::Resolve(const ResourceName& name, const std::stop
   if (!resource) return resource;
   WriterLock lock(mutex_);
   return resolved_.emplace(text, *resource).first->second;
+}
+
+Error CachedClient::Checked(Error error, const ResourceName& name, const ObjectKey& key) {
+  if (error.code != ErrorCode::kNotFound) return error;
+  const bool gone =
+      SaysNotFound(error, key.name) || (!key.ns.empty() && SaysNotFound(error, key.ns));
+  if (gone) return error;
+  error.code = ErrorCode::kUnavailable;
+  error.message =
+      fmt::format("the server does not know {} now: {}", name.ToString(), error.message);
+  // What was resolved may be served otherwise when it is back.
+  WriterLock lock(mutex_);
+  resolved_.erase(NameToResolve(name));
+  return error;
 }
 
 CachedClient::WatchedPtr CachedClient::Watched(const Resource& resource,
@@ -63,23 +83,25 @@ void CachedClient::RemoveInformers() {
   watched_.clear();
 }
 
-Result<ObjectPtr> CachedClient::Read(const Resource& resource, const ObjectKey& key,
-                                     const std::stop_token& stop) {
+Result<ObjectPtr> CachedClient::Read(const ResourceName& name, const Resource& resource,
+                                     const ObjectKey& key, const std::stop_token& stop) {
   if (const WatchedPtr watched = Watched(resource, key.ns)) return watched->Get(key);
-  return live_.Get(resource, key, {}, stop);
+  return live_.Get(resource, key, {}, stop).map_error([&](Error error) {
+    return Checked(std::move(error), name, key);
+  });
 }
 
 Result<ObjectPtr> CachedClient::Get(const ResourceName& name, const ObjectKey& key,
                                     const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  return Read(resource, key, stop);
+  return Read(name, resource, key, stop);
 }
 
 Result<ObjectPtr> CachedClient::Find(const ResourceName& name, const ObjectKey& key,
                                      const std::stop_token& stop) {
   // A resource that the server does not have is an error, and no object that is not there.
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  Result<ObjectPtr> object = Read(resource, key, stop);
+  Result<ObjectPtr> object = Read(name, resource, key, stop);
   if (!object && object.error().code == ErrorCode::kNotFound) return ObjectPtr();
   return object;
 }
@@ -143,7 +165,9 @@ Result<ObjectPtr> CachedClient::Patch(const ResourceName& name, const ObjectKey&
                                       PatchType type, const Json& patch,
                                       const PatchOptions& options, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  return writer_.Patch(resource, key, type, patch, options, stop);
+  return writer_.Patch(resource, key, type, patch, options, stop).map_error([&](Error error) {
+    return Checked(std::move(error), name, key);
+  });
 }
 
 namespace {
@@ -189,7 +213,9 @@ Result<ObjectPtr> CachedClient::ApplyStatus(const ResourceName& name, Json inten
 Result<void> CachedClient::Delete(const ResourceName& name, const ObjectKey& key,
                                   const DeleteOptions& options, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  Result<void> deleted = writer_.Delete(resource, key, options, stop);
+  Result<void> deleted = writer_.Delete(resource, key, options, stop).map_error([&](Error error) {
+    return Checked(std::move(error), name, key);
+  });
   if (!deleted && deleted.error().code == ErrorCode::kNotFound) return {};
   return deleted;
 }

@@ -13,7 +13,8 @@
 // certainly held any more, without being sent; also those that waited for their turn meanwhile.
 //
 // Thread-safe. Errors: those of ApiClient and Discovery; kNotFound from the store is as the
-// server's.
+// server's. A 404 by which the server, or a proxy, does not mean the object is kUnavailable in Get,
+// Find, Patch and Delete.
 //
 //   LARDER_ASSIGN_OR_RETURN(ObjectPtr pod, client.Get("pods", {"default", "web-1"}));
 //   LARDER_ASSIGN_OR_RETURN(auto nodes, client.List("nodes", {.labels =
@@ -139,8 +140,11 @@ class CachedClient {
 
   // Null: nothing of this namespace is watched.
   WatchedPtr Watched(const Resource& resource, std::string_view ns) const;
-  Result<ObjectPtr> Read(const Resource& resource, const ObjectKey& key,
+  Result<ObjectPtr> Read(const ResourceName& name, const Resource& resource, const ObjectKey& key,
                          const std::stop_token& stop);
+  // A 404 that is not about the object (or its namespace) is no answer about it: the resource's
+  // definition is gone for a moment, or a proxy answered. kUnavailable, then.
+  Error Checked(Error error, const ResourceName& name, const ObjectKey& key);
 
   ApiClient live_;
   Discovery discovery_;

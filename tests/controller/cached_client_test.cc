@@ -204,6 +204,42 @@ TEST_F(CachedClientTest, AWriteThatWaitedForItsTurnIsNotSentByWhoLostTheLease) {
   EXPECT_FALSE(cluster().Get("pods", "default", "late"));
 }
 
+TEST_F(CachedClientTest, ANotFoundThatIsNotAboutTheObjectIsAnError) {
+  std::string body;
+  testing::FakeTransport transport([&](const Request&) -> Result<Response> {
+    return tl::unexpected(ErrorFromResponse(404, {}, body));
+  });
+  CachedClient client(transport);
+  const ObjectKey key{"default", "x"};
+  const Json patch = Json::parse(R"({"metadata":{"finalizers":null}})");
+  const std::string not_found =
+      R"({"kind":"Status","code":404,"reason":"NotFound","message":"no",)";
+  for (const std::string& other :
+       {std::string("404 page not found"), std::string(), not_found + R"("details":{}})",
+        not_found + R"("details":{"name":"y","kind":"pods"}})"}) {
+    body = other;
+    const auto found = client.Find("pods", key);
+    ASSERT_FALSE(found) << body;
+    EXPECT_EQ(found.error().code, ErrorCode::kUnavailable) << body;
+    EXPECT_THAT(found.error().message, HasSubstr("does not know pods now"));
+    EXPECT_EQ(client.Get("nodes", {"", "x"}).error().code, ErrorCode::kUnavailable) << body;
+    const auto patched = client.Patch("pods", key, PatchType::kJsonMerge, patch);
+    ASSERT_FALSE(patched) << body;
+    EXPECT_EQ(patched.error().code, ErrorCode::kUnavailable) << body;
+    EXPECT_FALSE(client.Delete("pods", key)) << body;
+  }
+  for (const std::string about :
+       {R"({"name":"x","kind":"pods"}})", R"({"name":"default","kind":"namespaces"}})"}) {
+    body = not_found + R"("details":)" + about;
+    const auto found = client.Find("pods", key);
+    ASSERT_TRUE(found) << body;
+    EXPECT_EQ(*found, nullptr);
+    EXPECT_EQ(client.Patch("pods", key, PatchType::kJsonMerge, patch).error().code,
+              ErrorCode::kNotFound);
+    EXPECT_TRUE(client.Delete("pods", key)) << body;
+  }
+}
+
 TEST_F(CachedClientTest, AnIntentThatIsNoObjectIsRefused) {
   testing::FakeTransport transport([](const Request&) -> Result<Response> {
     return testing::FakeTransport::Json200(R"({"metadata":{"namespace":"x","name":"a"}})");
