@@ -100,7 +100,11 @@ Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
     LARDER_RETURN_IF_ERROR(informer->GetIndexer().ForEach({}, [&](const ObjectPtr& object) {
       function({ChangeType::kAdded, nullptr, object, false, false},
                [&](std::string_view key, int32_t priority) {
-                 if (auto added = queue.AddWithPriority(key, priority); !added) outcome = added;
+                 // Synced, where they are to be, all together.
+                 AddOptions options;
+                 options.priority = priority;
+                 options.durability = Durability::kRelaxed;
+                 if (auto added = queue.AddWithOptions(key, options); !added) outcome = added;
                });
       return outcome.has_value() && !stop.stop_requested();
     }));
@@ -108,6 +112,8 @@ Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
   }
   LARDER_RETURN_IF_ERROR(outcome);
   if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
+  // The items first: a crash between the two only repeats them.
+  LARDER_RETURN_IF_ERROR(queue.Flush(queue.durability()));
   return WriteNote(*store_, *entry.controller, clock_->WallNow());
 }
 

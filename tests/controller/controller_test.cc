@@ -1,6 +1,7 @@
 // Controllers on a simulated cluster: outcomes, restarts, finalizers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/registry.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include "controller/finalizer.h"
 #include "controller/resyncer.h"
 #include "schema/transform.h"
+#include "storage/measure.h"
 #include "tests/controller/fixture.h"
 
 namespace larder {
@@ -270,6 +272,47 @@ TEST_F(ControllerTest, AResyncThatCannotBeRememberedIsNotRepeatedAtOnce) {
   const auto before = RealClock()->WallNow();
   EXPECT_GE(resyncer.RunDue(), before + std::chrono::minutes(1));
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));
+}
+
+TEST_F(ControllerTest, AResyncIsRememberedAfterItsKeys) {
+  constexpr size_t kPods = 20;
+  for (size_t i = 0; i < kPods; ++i) CreatePod("p" + std::to_string(i));
+  auto manager = Run([](Manager& target) { return target.Watch("pods"); });
+  InformerOptions asked;
+  asked.resource = *LookupResource("pods");
+  SharedInformer* const pods = *(*manager)->informers()->ForResource(asked);
+  for (const Durability durability : {Durability::kRelaxed, Durability::kSync}) {
+    const std::string name = durability == Durability::kSync ? "synced" : "relaxed";
+    const auto measured = *MeasuredStore::Open({.path = environment_->directory() + "/" + name});
+    Store& store = measured->store();
+    Transaction transaction = store.Begin();
+    transaction.PutNote("controller/" + name + "/resynced", "1000");
+    ASSERT_TRUE(store.Commit(std::move(transaction), Durability::kSync));
+    // A queue that writes nothing by itself.
+    WorkQueueOptions options;
+    options.name = name;
+    options.store = &store;
+    options.durability = durability;
+    options.flush_interval = milliseconds(0);
+    prometheus::Registry registry;
+    Controller::Definition definition;
+    definition.name = name;
+    Controller::Environment environment;
+    environment.registry = &registry;
+    Controller controller(std::move(definition), *WorkQueue::Open(std::move(options)), environment);
+    internal::Resyncer resyncer(&store, RealClock());
+    resyncer.Add({&controller, {pods}, {}, std::chrono::hours(1)});
+    const uint64_t syncs = measured->Counters().syncs;
+    resyncer.RunDue();
+    EXPECT_NE(*store.GetNote("controller/" + name + "/resynced"), "1000") << name;
+    std::set<std::string> stored;
+    ASSERT_TRUE(store.ScanQueue(name, {}, [&](const StoredQueueItem& item) {
+      stored.insert(item.item);
+      return true;
+    }));
+    EXPECT_EQ(stored.size(), kPods) << name;
+    EXPECT_LT(measured->Counters().syncs - syncs, kPods / 2) << name;
+  }
 }
 
 TEST_F(ControllerTest, AResyncPeriodThatIsForEverNeverComes) {
