@@ -29,7 +29,7 @@ class SystemClock final : public Clock {
 
 bool Clock::SleepFor(Steady::duration duration, const std::stop_token& stop) {
   MutexLock lock(sleep_mutex_);
-  const Steady deadline = Now() + duration;
+  const Steady deadline = After(Now(), duration);
   while (Now() < deadline) {
     if (!WaitUntil(sleep_mutex_, sleep_condition_, deadline, stop)) return false;
   }

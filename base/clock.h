@@ -24,6 +24,13 @@ class Clock {
 
   virtual ~Clock() = default;
 
+  // So long after `time`: for ever where that is later than the type can say. `time` is past its
+  // epoch, as every reading is.
+  template <typename Moment>
+  static Moment After(Moment time, typename Moment::duration duration) {
+    return duration > Moment::max() - time ? Moment::max() : time + duration;
+  }
+
   // Monotonic: for time-outs, delays, durations.
   virtual Steady Now() const = 0;
   // The calendar: for what is stored and compared after a restart.

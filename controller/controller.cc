@@ -120,8 +120,8 @@ Result<Outcome> Controller::Run(const ObjectKey& key, const WorkItem& item,
                            environment_.clock);
   const ReconcileRequest request{key, item.failures};
   if (!deadlines_) return Call(context, request);
-  const auto guard =
-      deadlines_->Watch(run, environment_.clock->Now() + definition_.options.reconcile_timeout);
+  const auto guard = deadlines_->Watch(
+      run, Clock::After(environment_.clock->Now(), definition_.options.reconcile_timeout));
   Result<Outcome> outcome = Call(context, request);
   if (!guard.Expired() || runs_.stop_requested()) return outcome;
   metrics_.TimedOut();

@@ -286,7 +286,8 @@ void Manager::Impl::EndWork(bool lost_lease) {
     for (Controller* controller : all) controller->CancelRuns();
   }
   for (internal::Resyncer* one : Resyncers()) one->BeginStop();
-  if (!lost_lease) lost_lease = !WaitWhileHolding(clock->Now() + config.shutdown_timeout);
+  if (!lost_lease)
+    lost_lease = !WaitWhileHolding(Clock::After(clock->Now(), config.shutdown_timeout));
   for (Controller* controller : all) controller->CancelRuns();
   const Clock::Steady begin = clock->Now();
   const Clock::Steady longest = lost_lease ? LeaseEnds() : begin + kCancelPatience;

@@ -23,11 +23,6 @@ std::string Millis(Clock::Wall time) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count());
 }
 
-// Never where that is later than the calendar goes.
-Clock::Wall After(Clock::Wall time, Clock::Wall::duration period) {
-  return period > Clock::Wall::max() - time ? Clock::Wall::max() : time + period;
-}
-
 Result<void> WriteNote(Store& store, const Controller& controller, Clock::Wall time) {
   Transaction transaction = store.Begin();
   transaction.PutNote(NoteName(controller), Millis(time));
@@ -120,10 +115,10 @@ Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
 Result<Clock::Wall> Resyncer::RunIfDue(const Entry& entry, const std::stop_token& stop) {
   const auto period = std::chrono::duration_cast<Clock::Wall::duration>(entry.period);
   LARDER_ASSIGN_OR_RETURN(Clock::Wall last, LastRun(entry));
-  if (After(last, period) > clock_->WallNow()) return After(last, period);
+  if (Clock::After(last, period) > clock_->WallNow()) return Clock::After(last, period);
   LARDER_RETURN_IF_ERROR(Resync(entry, stop));
   LARDER_ASSIGN_OR_RETURN(last, LastRun(entry));
-  return After(last, period);
+  return Clock::After(last, period);
 }
 
 Clock::Wall Resyncer::RunDue(const std::stop_token& stop) {
@@ -136,7 +131,7 @@ Clock::Wall Resyncer::RunDue(const std::stop_token& stop) {
                    entry.controller->name());
     }
     // Not at once: a disk that is full would be asked for ever, and every key queued each time.
-    next = std::min(next, due ? *due : After(clock_->WallNow(), kRetry));
+    next = std::min(next, due ? *due : Clock::After(clock_->WallNow(), kRetry));
   }
   return next;
 }

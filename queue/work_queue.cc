@@ -125,8 +125,7 @@ Result<void> WorkQueue::Impl::Add(std::string_view item, const AddOptions& optio
 
 std::optional<WorkItem> WorkQueue::Impl::Get(const std::stop_token& stop, Duration timeout) {
   Clock::Steady deadline = Clock::Steady::max();
-  if (timeout != kForever)
-    deadline = Clock::Steady(Duration(internal::After(Now(), timeout.count())));
+  if (timeout != kForever) deadline = Clock::After(options_.clock->Now(), timeout);
   // Room for most keys before the lock is taken.
   WorkItem taken;
   taken.item.reserve(kUsualItemBytes);

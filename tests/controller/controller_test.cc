@@ -131,6 +131,22 @@ TEST_F(ControllerTest, ARunThatTakesTooLongIsStoppedAndRetried) {
   EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 2; }));
 }
 
+TEST_F(ControllerTest, AReconcileTimeoutThatIsForEverStopsNobody) {
+  auto manager = Run([&](Manager& target) {
+    return ControllerBuilder(target)
+        .For("pods")
+        .WithOptions({.reconcile_timeout = std::chrono::nanoseconds::max()})
+        .Complete([&](ReconcileContext& context, const ReconcileRequest& request) {
+          // Whoever watches the time is told of each run.
+          context.clock()->SleepFor(milliseconds(20), context.stop());
+          if (!context.stop().stop_requested()) runs_.Add(request.key.ToString());
+          return Result<Outcome>(Outcome::Done());
+        });
+  });
+  CreatePod("a");
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+}
+
 TEST_F(ControllerTest, ARestartReconcilesExactlyWhatChangedOrIsPending) {
   // LARDER_RESTART_PODS=100000 for the long form.
   const char* count = std::getenv("LARDER_RESTART_PODS");

@@ -160,6 +160,29 @@ TEST_F(ManagerTest, LetsRunningReconcilesFinish) {
   EXPECT_TRUE(finished);
 }
 
+TEST_F(ManagerTest, AShutdownTimeoutThatIsForEverLetsReconcilesFinish) {
+  ManagerOptions options = environment_->Options();
+  options.config.shutdown_timeout = std::chrono::hours(2'562'047);
+  auto gate = std::make_shared<Gate>();
+  std::atomic<bool> finished{false};
+  auto manager = RunPods(
+      [&, gate](ReconcileContext& context, const ReconcileRequest& request) {
+        runs_.Add(request.key.ToString());
+        gate->Wait();
+        finished = !context.stop().stop_requested();
+        return Result<Outcome>(Outcome::Done());
+      },
+      options);
+  CreatePod("a");
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+  std::jthread opener([&] {
+    RealClock()->SleepFor(milliseconds(50), {});
+    gate->Open();
+  });
+  EXPECT_TRUE(manager->Stop());
+  EXPECT_TRUE(finished);
+}
+
 TEST_F(ManagerTest, AsksReconcilesToEndAfterTheDeadlineAndKeepsTheirKeys) {
   ManagerOptions options = environment_->Options();
   options.config.shutdown_timeout = milliseconds(20);
