@@ -119,13 +119,15 @@ std::string NameOf(std::string_view what, std::vector<std::string> paths) {
   return fmt::format("{}({})@1", what, fmt::join(paths, ","));
 }
 
-// What the store and the protocol cannot do without.
+// What the store and the protocol cannot do without, and what a finalizer's patch is made of: a
+// list without those of others would take them away.
 bool IsIdentity(const PathTree& tree) {
   for (const char* top : {"apiVersion", "kind", "metadata"}) {
     const PathTree* const node = tree.Find(top);
     if (node && node->chosen) return true;
     if (!node) continue;
-    for (const char* field : {"name", "namespace", "uid", "resourceVersion"}) {
+    for (const char* field :
+         {"name", "namespace", "uid", "resourceVersion", "finalizers", "deletionTimestamp"}) {
       if (node->Find(field)) return true;
     }
   }
@@ -145,7 +147,8 @@ Result<Transform> DropPaths(const std::vector<std::string>& paths) {
   if (IsIdentity(tree)) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "\"{}\" would drop what an object is known by: apiVersion, kind, and in "
-                     "metadata name, namespace, uid and resourceVersion must stay",
+                     "metadata name, namespace, uid, resourceVersion, finalizers and "
+                     "deletionTimestamp must stay",
                      fmt::join(paths, ","));
   }
   return Make(NameOf("drop", paths), PathMode::kDrop, std::move(tree));

@@ -33,7 +33,8 @@ struct PathCut {
 struct Transform {
   // Must change whenever what `apply` does changes. Empty: no transform.
   std::string name{};
-  // Must keep name, namespace, uid and resourceVersion.
+  // Must keep name, namespace, uid and resourceVersion, and for finalizers these and
+  // deletionTimestamp.
   std::function<Result<ObjectPtr>(const ObjectPtr&)> apply{};
   // `apply`, where it does nothing but these, one after the other: then an object that comes as
   // protobuf is made without what they take away (wire_projection.h), which is less work than none.
@@ -47,7 +48,7 @@ struct Transform {
 Transform StripManagedFields();
 // Without these fields (schema/field_path.h; `[*]` or nothing for every element of a list).
 // kInvalidArgument for a path that is none, that picks one element of a list, or that would take
-// away what an object is known by.
+// away what an object is known by, its finalizers or its deletionTimestamp.
 Result<Transform> DropPaths(const std::vector<std::string>& paths);
 // Only these fields, beside apiVersion, kind and metadata (that without managedFields).
 Result<Transform> KeepPaths(const std::vector<std::string>& paths);

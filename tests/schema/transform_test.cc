@@ -56,7 +56,8 @@ TEST(Transform, IsNamedAfterWhatItDoes) {
 }
 
 TEST(Transform, RefusesWhatCannotBeMeant) {
-  for (const char* path : {"metadata.name", "metadata", "kind", "metadata.uid"}) {
+  for (const char* path : {"metadata.name", "metadata", "kind", "metadata.uid",
+                           "metadata.finalizers", "metadata.deletionTimestamp"}) {
     const auto refused = DropPaths({path});
     ASSERT_FALSE(refused) << path;
     EXPECT_NE(refused.error().message.find(path), std::string::npos);

@@ -132,8 +132,9 @@ TEST(WireProjection, IsNoneWhereATransformDoesMore) {
   EXPECT_EQ(WireProjection::Of(pod, {}), nullptr);
   EXPECT_EQ(WireProjection::Of(pod, own), nullptr);
   EXPECT_EQ(WireProjection::Of(pod, Chain({StripManagedFields(), own})), nullptr);
-  for (const char* path : {"metadata.labels", "metadata.annotations.big", "metadata.finalizers",
-                           "metadata.managedFields.fieldsV1.x", "spec.nodeSelector.zone"}) {
+  for (const char* path :
+       {"metadata.labels", "metadata.annotations.big", "metadata.ownerReferences",
+        "metadata.managedFields.fieldsV1.x", "spec.nodeSelector.zone"}) {
     EXPECT_EQ(WireProjection::Of(pod, *DropPaths({path})), nullptr) << path;
   }
   EXPECT_NE(WireProjection::Of(pod, *DropPaths({"spec.nodeSelector"})), nullptr);
