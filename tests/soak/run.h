@@ -17,6 +17,8 @@ struct RunOptions {
   double sample_every = 1;     // seconds
   double bound_percent = 5;    // growth an hour that is still called flat
   uint64_t seed = 1;
+  // For the programme's own test: the server forgets its history then, in seconds; 0: never.
+  double expire_after = 0;
   std::string directory{};  // for the store
   std::string csv{};        // where the samples go; empty: nowhere
   std::string program{};    // this one
