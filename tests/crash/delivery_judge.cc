@@ -54,7 +54,14 @@ void DeliveryJudge::JudgeLines(const std::optional<Found>& before, const std::st
     const JournalLine& line = journal_[judged_];
     if (line.cluster == cluster) CheckTrue(line, history);
     if (line.kind == 'H') CheckOrder(judged_, rules);
-    if (before && line.cluster == before->cluster) CheckBounded(line, *before, history);
+    if (line.kind == 'L' && rules.resumes) {
+      Violated(9, "the pods were listed, which were complete at version {}", before->cursor);
+    }
+    if (line.kind == 'S' && line.cluster != cluster) {
+      Violated(6, "a process took the cluster for {}, which is {}", line.cluster, cluster);
+    }
+    if (before && before->cluster == cluster && line.cluster == cluster)
+      CheckBounded(line, *before, history);
   }
 }
 

@@ -1,4 +1,4 @@
-// Judges what a consumer was told: promises 3, 4, 5 and 7, by its journal.
+// Judges what a consumer was told and what it asked for: promises 3, 4, 5, 7 and 9, by its journal.
 //
 // A commit brings an object, its row for the handler and its item for the queue together, and both
 // go with their acknowledgement, which comes after the journal's line. So of a key that is not
@@ -28,6 +28,8 @@ struct JournalRules {
   bool nothing_lost = true;
   // The disk did not fail while the process ran, so its acknowledgements were written.
   bool can_acknowledge = true;
+  // The process had all it needs to go on without a list.
+  bool resumes = false;
 };
 
 class DeliveryJudge {

@@ -38,8 +38,8 @@ struct EpisodeResult {
   std::string crash;  // the last one, in words
 };
 
-// Ends at the first crash with a violation; `directory` has the journal, and the store as the crash
-// left it (store.found) and as it was after it was opened.
+// Ends at the first crash with a violation; `directory` has the journal. Of the store and its copy
+// (store.found) one is as the crash left it, the other as it was after it was opened.
 EpisodeResult RunEpisode(const EpisodeOptions& options);
 
 }  // namespace larder::crash

@@ -1,6 +1,7 @@
 // What the oracle judges by: the server's history, and what a store holds when it is opened.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -57,16 +58,20 @@ struct Found {
 // nullopt: nothing is stored of this cluster. Reads every object in full.
 Result<std::optional<Found>> ReadFound(Store& store, std::string_view cluster);
 
-// What is wrong. Keeps the first few.
+// What is wrong. Keeps the first few of each promise.
 class Violations {
  public:
   void Add(int promise, const std::string& what) {
-    if (all_.size() < kMost) all_.push_back("promise " + std::to_string(promise) + ": " + what);
+    const std::string which = "promise " + std::to_string(promise) + ": ";
+    const auto said = std::count_if(all_.begin(), all_.end(), [&](const std::string& violation) {
+      return violation.starts_with(which);
+    });
+    if (said < kMost) all_.push_back(which + what);
   }
   std::vector<std::string> Take() { return std::exchange(all_, {}); }
 
  private:
-  static constexpr size_t kMost = 10;
+  static constexpr int kMost = 5;
   std::vector<std::string> all_;
 };
 

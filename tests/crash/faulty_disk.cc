@@ -242,7 +242,34 @@ std::string_view FileKind(std::string_view path) {
 FaultyDisk::FaultyDisk(FaultyDiskOptions options)
     : FileSystemWrapper(rocksdb::FileSystem::Default()),
       options_(std::move(options)),
-      random_(options_.seed) {}
+      random_(options_.seed) {
+  if (options_.unsynced_file.empty()) return;
+  ReadUnsynced();
+  unsynced_.open(options_.unsynced_file, std::ios::app);
+}
+
+// Lines "SYNCED BYTES, IS ITS NAME SYNCED, PATH": the last of a path counts. One that an end cut
+// off is of something that nobody has answered yet.
+void FaultyDisk::ReadUnsynced() {
+  std::ifstream lines(options_.unsynced_file);
+  File file;
+  for (std::string path; lines >> file.synced >> file.entry_synced >> path && !lines.eof();) {
+    std::error_code missing;
+    file.size = fs::file_size(path, missing);
+    file.synced = std::min(file.synced, file.size);
+    files_.erase(path);
+    inherited_.erase(path);
+    if (missing) continue;
+    files_[path] = file;
+    inherited_.insert(path);
+  }
+}
+
+void FaultyDisk::Keep(const std::string& path) {
+  if (!unsynced_.is_open()) return;
+  const File& file = files_[path];
+  unsynced_ << file.synced << ' ' << file.entry_synced << ' ' << path << std::endl;
+}
 
 void FaultyDisk::Meet(const std::string& what) {
   if (options_.met_file.empty() || met_.exchange(true)) return;
@@ -286,27 +313,37 @@ IOStatus FaultyDisk::At(std::string_view path, std::string_view operation) {
 void FaultyDisk::Created(const std::string& path, uint64_t size) {
   std::lock_guard lock(mutex_);
   const auto [it, is_new] = files_.try_emplace(path);
-  if (is_new || size == 0) it->second = {size, size, size != 0};
+  if (!is_new && size != 0) return;
+  it->second = {size, size, size != 0};
+  inherited_.erase(path);
+  Keep(path);
 }
 
 void FaultyDisk::Wrote(const std::string& path, uint64_t size) {
   std::lock_guard lock(mutex_);
   File& file = files_[path];
   file.size = size;
-  file.synced = std::min(file.synced, size);
+  if (file.synced <= size) return;
+  file.synced = size;
+  Keep(path);
 }
 
 void FaultyDisk::Synced(const std::string& path) {
-  if (!options_.syncs) return;
+  using Lies = FaultyDiskOptions::Lies;
+  if (options_.lies == Lies::kOfLogs && FileKind(path) == "log") return;
   std::lock_guard lock(mutex_);
+  if (options_.lies == Lies::kOfInherited && inherited_.contains(path)) return;
   files_[path].synced = files_[path].size;
+  Keep(path);
 }
 
 void FaultyDisk::DirectorySynced(const std::string& path) {
   std::lock_guard lock(mutex_);
   const fs::path directory(path);
   for (auto& [name, file] : files_) {
-    if (fs::path(name).parent_path() == directory) file.entry_synced = true;
+    if (file.entry_synced || fs::path(name).parent_path() != directory) continue;
+    file.entry_synced = true;
+    Keep(name);
   }
   std::erase_if(renames_, [&](const auto& rename) {
     return fs::path(rename.first).parent_path() == directory;
@@ -336,6 +373,8 @@ void FaultyDisk::LosePower() {
       ::unlink(path.c_str());
     }
   }
+  // What is left is on the disk.
+  if (unsynced_.is_open()) ::unlink(options_.unsynced_file.c_str());
   ::kill(::getpid(), SIGKILL);
   for (;;) ::pause();
 }
@@ -420,6 +459,7 @@ IOStatus FaultyDisk::RenameFile(const std::string& from, const std::string& to,
     files_[to] = it->second;
     files_[to].entry_synced = true;  // the rename itself may be undone, see below
     files_.erase(it);
+    Keep(to);
   }
   renames_.try_emplace(to, std::move(before));
   return status;

@@ -4,7 +4,7 @@
 // Power loss is taken literally. Of every file that this process wrote, what was not synced is cut
 // off at a random place; a file whose directory was not synced since it was made may be gone; a
 // rename that was not followed by a sync of the directory may not have happened. Then the process
-// ends.
+// ends. A rename by an earlier process has happened.
 //
 // Thread-safe. Lives as long as the process.
 //
@@ -17,11 +17,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -49,8 +51,12 @@ struct FaultyDiskOptions {
   // Gets a line, once, when an operation fails as planned, or has no room: a process that is killed
   // proves by its end that its plan came true, one whose disk fails does not.
   std::string met_file{};
-  // False: a sync is answered with OK, and nothing is synced by it. For a mutant.
-  bool syncs = true;
+  // What is not synced, for the disk of the next process: what a process that was killed has
+  // written is not synced by that. Empty: what was there before is taken for synced.
+  std::string unsynced_file{};
+  // A sync is answered with OK, and nothing is synced by it: of a log, or of a file that an earlier
+  // process has left. For mutants.
+  enum class Lies { kNever, kOfLogs, kOfInherited } lies = Lies::kNever;
 };
 
 // What a file of a store is by its name.
@@ -110,6 +116,9 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   };
 
   void Created(const std::string& path, uint64_t size);
+  void ReadUnsynced();
+  // For the next process. With `mutex_` held.
+  void Keep(const std::string& path);
   [[noreturn]] void LosePower();
   void Meet(const std::string& what);
 
@@ -122,6 +131,8 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   std::mt19937_64 random_;
   uint64_t seen_ = 0;
   std::map<std::string, File> files_;
+  std::set<std::string> inherited_;  // of these, those that an earlier process has left unsynced
+  std::ofstream unsynced_;
   // Renames whose directory is not synced: the target, and what it was before (nullopt: nothing).
   std::map<std::string, std::optional<std::string>> renames_;
 };

@@ -23,6 +23,19 @@ std::optional<std::string> PodOf(const Request& request) {
          std::string(path.substr(pods + kPods.size()));
 }
 
+// Does it ask for all pods, as a list or as a watch that begins with one? A list of one name is a
+// question about that object.
+bool IsList(const Request& request) {
+  bool watch = false;
+  bool of_one = false;
+  for (const auto& [name, value] : request.query) {
+    if (name == "sendInitialEvents") return true;
+    watch |= name == "watch";
+    of_one |= name == "fieldSelector" && value.starts_with("metadata.name=");
+  }
+  return request.path == "/api/v1/pods" && !watch && !of_one;
+}
+
 class Witness final : public HttpTransport {
  public:
   Witness(std::unique_ptr<HttpTransport> transport, Journal* journal, std::string cluster,
@@ -49,6 +62,7 @@ class Witness final : public HttpTransport {
   }
   Result<std::unique_ptr<BodyStream>> Open(const Request& request,
                                            const std::stop_token& stop) override {
+    if (IsList(request)) journal_->Listed(cluster_);
     return transport_->Open(request, stop);
   }
 

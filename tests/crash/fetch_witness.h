@@ -1,7 +1,8 @@
-// Writes into the journal which single objects a relist fetched, and in which version.
+// Writes into the journal which single objects a relist fetched, and in which version, and that a
+// list was asked for.
 //
-// Those are newer than the list that they belong to, and the only rows of a store that may be newer
-// than its cursor: with this the oracle knows which ones may be.
+// The objects are newer than the list that they belong to, and the only rows of a store that may be
+// newer than its cursor: with this the oracle knows which ones may be.
 #pragma once
 
 #include <cstdint>

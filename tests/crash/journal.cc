@@ -56,6 +56,8 @@ void Journal::Fetched(std::string_view cluster, std::string_view key, std::strin
   Write(fmt::format("F {} {} {} {}", cluster, key, version, hash));
 }
 
+void Journal::Listed(std::string_view cluster) { Write(fmt::format("L {}", cluster)); }
+
 void Journal::Synced(std::string_view cluster, std::string_view version) {
   Write(fmt::format("Y {} {}", cluster, version));
 }
@@ -72,7 +74,7 @@ std::vector<JournalLine> ReadJournal(const std::string& path) {
     if (line.kind == 'H') in >> line.type;
     if (line.kind == 'Y') {
       in >> line.version;
-    } else if (line.kind != 'S') {
+    } else if (line.kind != 'S' && line.kind != 'L') {
       in >> line.key >> line.version >> line.hash;
     }
     if (in) lines.push_back(std::move(line));

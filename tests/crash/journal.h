@@ -5,6 +5,7 @@
 //   H CLUSTER add|update|delete KEY VERSION HASH    a handler was called
 //   W CLUSTER KEY VERSION HASH     a worker looked at an item: version 0 for one that was gone
 //   F CLUSTER KEY VERSION HASH     a relist fetched a single object, and this is what it got
+//   L CLUSTER                      it asked for a list of all pods
 //   Y CLUSTER VERSION              the store was at this version, and was synced behind that
 #pragma once
 
@@ -42,6 +43,7 @@ class Journal {
               uint64_t hash);
   void Fetched(std::string_view cluster, std::string_view key, std::string_view version,
                uint64_t hash);
+  void Listed(std::string_view cluster);
   void Synced(std::string_view cluster, std::string_view version);
 
  private:

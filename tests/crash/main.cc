@@ -36,7 +36,7 @@ constexpr int kRunsAnEpisode = 10;
 
 // What is at least to be expected, in any order of luck: in every so many-th run something breaks;
 // of so many refused stores all but one can be repaired.
-constexpr int kRunsAnInjection = 5;
+constexpr int kRunsAnInjection = 10;
 constexpr int kRefusedAnEmptied = 3;
 
 constexpr int kHeld = 0;
@@ -154,7 +154,7 @@ bool IsProof(const Totals& totals) {
                 totals.injected);
     return false;
   }
-  if (totals.emptied * kRefusedAnEmptied > totals.refused) {
+  if (totals.emptied > 1 + totals.refused / kRefusedAnEmptied) {
     std::printf("  of %d refused stores %d could not be repaired: that is too many\n",
                 totals.refused, totals.emptied);
     return false;

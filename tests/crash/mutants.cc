@@ -79,6 +79,23 @@ void SweepEarly(Store* store, CollectionId collection, const std::stop_token& st
   }
 }
 
+void ListAgain(Store* store, CollectionId collection) {
+  auto cursor = store->GetCursor(collection);
+  if (!cursor || cursor->state != SyncState::kSynced) return;
+  cursor->state = SyncState::kRelisting;
+  Transaction transaction = store->Begin();
+  transaction.SetCursor(collection, *cursor);
+  (void)store->Commit(std::move(transaction), Durability::kRelaxed);
+}
+
+void CommitRowFirst(Store* store, CollectionId collection, const Object& changed) {
+  const auto encoded = store->Encode(collection, changed);
+  if (!encoded) return;
+  Transaction transaction = store->Begin();
+  transaction.PutObject(collection, *encoded);
+  (void)store->Commit(std::move(transaction), Durability::kRelaxed);
+}
+
 void ForgetNames(Store* store, CollectionId collection, uint64_t seed,
                  const std::stop_token& stop) {
   if (!RealClock()->SleepFor(std::chrono::milliseconds(std::mt19937_64(seed)() % 200), stop))

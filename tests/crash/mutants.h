@@ -21,6 +21,12 @@ void LeaveIndexKey(Store* store, CollectionId collection, const Object& changed)
 // When a relist begins, deletes stored objects that it has not come to.
 void SweepEarly(Store* store, CollectionId collection, const std::stop_token& stop);
 
+// Says of a complete collection that a list of it is under way.
+void ListAgain(Store* store, CollectionId collection);
+
+// Commits an object before its cursor and all else that belongs to it.
+void CommitRowFirst(Store* store, CollectionId collection, const Object& changed);
+
 // At some moment forgets which durable names were told everything.
 void ForgetNames(Store* store, CollectionId collection, uint64_t seed, const std::stop_token& stop);
 

@@ -49,8 +49,12 @@ std::vector<std::string> Oracle::CheckAt(const std::string& path, const Expectat
 Result<void> Oracle::CheckStore(Store& store, const Expectations& expected) {
   LARDER_RETURN_IF_ERROR(CheckVerified(store, expected));
   LARDER_ASSIGN_OR_RETURN(std::optional<Found> found, ReadFound(store, simulator_->ClusterUid()));
-  const JournalRules rules{expected.nothing_lost, !expected.disk_failed};
-  deliveries_.JudgeLines(before_, simulator_->ClusterUid(), history_, rules);
+  const std::string cluster = simulator_->ClusterUid();
+  const bool resumes = !expected.damaged && before_ && before_->cluster == cluster &&
+                       before_->state == SyncState::kSynced &&
+                       before_->cursor >= expected.expired_at;
+  const JournalRules rules{expected.nothing_lost, !expected.disk_failed, resumes};
+  deliveries_.JudgeLines(before_, cluster, history_, rules);
   if (found) CheckPrefix(*found);
   deliveries_.JudgePending(found, rules);
   if (!expected.damaged) CheckKept(found, expected);
@@ -80,7 +84,6 @@ Result<void> Oracle::CheckVerified(Store& store, const Expectations& expected) {
   return {};
 }
 
-// The judge closed the store in good order after it had looked: also a power loss leaves that.
 void Oracle::CheckKept(const std::optional<Found>& found, const Expectations& expected) {
   const std::string cluster = simulator_->ClusterUid();
   const uint64_t cursor = found ? found->cursor : 0;
@@ -90,7 +93,7 @@ void Oracle::CheckKept(const std::optional<Found>& found, const Expectations& ex
   if (expected.nothing_lost && !found && deliveries_.WasTold(cluster)) {
     violations_.Add(1, "the handler was told of a cluster of which nothing is stored");
   }
-  if (!before_ || before_->cluster != cluster) return;
+  if (!expected.nothing_undone || !before_ || before_->cluster != cluster) return;
   if (!found) {
     violations_.Add(1, "nothing of what was stored is left");
     return;

@@ -13,6 +13,7 @@
 //  4. At least once, bounded: what was delivered after the last crash was pending then, or happened
 //     since; who was told what is not forgotten.
 //  5. Ordered: per key, what a handler is told never goes back; across a kill neither.
+//  9. Resumes: what was complete is not listed, where the server still has its version.
 //
 // Not thread-safe. One oracle goes with one store through all its crashes.
 #pragma once
@@ -29,12 +30,16 @@ namespace larder::crash {
 struct Expectations {
   // A kill loses nothing that was committed; a power loss may fall back to an older prefix.
   bool nothing_lost = true;
+  // What was found before was on the disk by then.
+  bool nothing_undone = true;
   // The disk failed while the process ran: what it delivered it could not always acknowledge.
   bool disk_failed = false;
   // The files were damaged: an error is a good answer.
   bool damaged = false;
   // Nothing more happens and the process has settled: the store is the server's state.
   bool settled = false;
+  // The server has the changes since this version.
+  uint64_t expired_at = 0;
 };
 
 class Oracle {

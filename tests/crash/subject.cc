@@ -36,23 +36,31 @@ constexpr auto kPatience = 20s;
 // The handler whose calls the oracle judges.
 class AuditHandler final : public EventHandler {
  public:
-  AuditHandler(Journal* journal, std::string cluster, WorkQueue* queue_apart)
-      : journal_(journal), cluster_(std::move(cluster)), queue_apart_(queue_apart) {}
+  AuditHandler(Journal* journal, std::string cluster, std::string mutant, WorkQueue* queue)
+      : journal_(journal),
+        cluster_(std::move(cluster)),
+        mutant_(std::move(mutant)),
+        queue_(queue) {}
 
   void OnAdd(const ObjectPtr& object, bool) override { Record("add", *object); }
-  void OnUpdate(const ObjectPtr&, const ObjectPtr& now) override { Record("update", *now); }
+  void OnUpdate(const ObjectPtr& before, const ObjectPtr& now) override {
+    Record("update", *now);
+    if (mutant_ == "older-again") Record("update", *before);
+    if (mutant_ == "older-delete") Record("delete", *before);
+  }
   void OnDelete(const ObjectPtr& last_known, bool) override { Record("delete", *last_known); }
 
  private:
   void Record(std::string_view type, const Object& object) {
     const std::string key = object.key().ToString();
     journal_->Handled(cluster_, type, key, object.resource_version(), HashOf(object.json()));
-    if (queue_apart_ != nullptr) (void)queue_apart_->Add(key);
+    if (mutant_ == "queue-apart") (void)queue_->Add(key);
   }
 
   Journal* const journal_;
   const std::string cluster_;
-  WorkQueue* const queue_apart_;  // of the mutant that adds items here; else null
+  const std::string mutant_;
+  WorkQueue* const queue_;
 };
 
 class Subject {
@@ -95,8 +103,8 @@ class Subject {
                             SharedInformer::Open({store_.get(), &hot_, transport_.get(), cluster_},
                                                  std::move(informer)));
     collection_ = informer_->GetIndexer().collection().id;
-    auto handler = std::make_shared<AuditHandler>(&journal_, cluster_,
-                                                  Is("queue-apart") ? queue_.get() : nullptr);
+    auto handler =
+        std::make_shared<AuditHandler>(&journal_, cluster_, options_.mutant, queue_.get());
     HandlerOptions durable;
     durable.durable_name = kHandlerName;
     // Every second process has a handler that falls behind at once, and takes its changes from
@@ -106,15 +114,17 @@ class Subject {
     LARDER_RETURN_IF_ERROR(informer_->AddEnqueuer(
         queue_.get(), {.name = kQueueName},
         [this](const ObjectChange& change, const Enqueue& enqueue) { Staged(change, enqueue); }));
+    if (Is("always-lists")) ListAgain(store_.get(), collection_);
     informer_->Start();
     for (int i = 0; i < 2; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
     }
     if (!options_.scenario) {
-      threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
-      if ((options_.seed & 2) != 0) {
-        threads_.emplace_back([this](const std::stop_token& stop) { SyncSometimes(stop); });
+      // One of four keeps the log that it found.
+      if ((options_.seed & 12) != 0) {
+        threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
       }
+      threads_.emplace_back([this](const std::stop_token& stop) { SyncSometimes(stop); });
     }
     if (Is("sweep-early")) {
       threads_.emplace_back(
@@ -179,6 +189,9 @@ class Subject {
 
   void Staged(const ObjectChange& change, const Enqueue& enqueue) {
     if (Is("cursor-first")) CommitCursorFirst(store_.get(), collection_, *change.current());
+    if (Is("row-ahead") && change.object) {
+      CommitRowFirst(store_.get(), collection_, *change.object);
+    }
     if (Is("index-left")) LeaveIndexKey(store_.get(), collection_, *change.current());
     if (!Is("queue-apart")) enqueue(change.current()->key().ToString(), 0);
   }
@@ -212,14 +225,16 @@ class Subject {
     }
   }
 
-  // Half of the processes do it: what they write down is what a power loss must not take.
+  // At the start, and half of the processes now and then: what they write down is what a power loss
+  // must not take.
   void SyncSometimes(const std::stop_token& stop) {
     std::mt19937_64 random(options_.seed);
-    while (RealClock()->SleepFor(std::chrono::milliseconds(5 + random() % 95), stop)) {
+    do {
       const auto cursor = store_->GetCursor(collection_);
       if (!cursor || !cursor->Complete() || !store_->Sync()) continue;
       journal_.Synced(cluster_, cursor->resource_version);
-    }
+    } while ((options_.seed & 2) != 0 &&
+             RealClock()->SleepFor(std::chrono::milliseconds(5 + random() % 95), stop));
   }
 
   const SubjectOptions options_;
@@ -320,7 +335,12 @@ int RunSubject(const SubjectOptions& options) {
   if (options.mutant != "sound-disk") broken.plan = *plan;
   broken.seed = options.seed;
   broken.met_file = MetFile(options.journal);
-  broken.syncs = options.mutant != "no-sync";
+  if (plan->action == DiskPlan::Action::kPowerLoss) {
+    broken.unsynced_file = UnsyncedFile(options.journal);
+  }
+  using Lies = FaultyDiskOptions::Lies;
+  if (options.mutant == "no-sync") broken.lies = Lies::kOfLogs;
+  if (options.mutant == "no-inherited-sync") broken.lies = Lies::kOfInherited;
   const auto disk = std::make_shared<FaultyDisk>(std::move(broken));
   const auto env = rocksdb::NewCompositeEnv(disk);
   if (options.scenario) RunScenario(options, env.get(), *disk, *plan);

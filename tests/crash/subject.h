@@ -14,24 +14,43 @@ inline constexpr const char* kHandlerName = "audit";
 inline constexpr const char* kQueueName = "work";
 inline constexpr const char* kIndexName = "node";
 
-// cursor-first: the cursor is committed before its objects. index-left: an index key stays behind.
-// queue-apart: a queue item is added outside the commit. done-first: Done before the work.
-// sweep-early: an unfinished relist is swept. any-cluster: resumes on another cluster. other-bytes:
-// a worker sees an object that is not quite the server's. forget-name: who was told everything is
-// forgotten. empty-store: the crash takes the store away. no-sync: the disk says that it synced,
-// and did not. abort-when-full: a commit that fails ends the process.
 struct Mutant {
   const char* name;
-  const char* mode;       // in which it shows
-  const char* caught_by;  // what the judge must say, among other things
+  const char* mode;      // in which it shows
+  const char* promises;  // one of them must be called broken, whatever else is
 };
 inline constexpr Mutant kMutants[] = {
-    {"cursor-first", "kill", "promise 1:"},    {"index-left", "kill", "promise 2:"},
-    {"queue-apart", "kill", "promise 3:"},     {"done-first", "kill", "promise 3:"},
-    {"sweep-early", "kill", "promise 1:"},     {"any-cluster", "kill", "promise 7:"},
-    {"other-bytes", "kill", "promise 7:"},     {"forget-name", "kill", "promise 4:"},
-    {"empty-store", "kill", "promise 1:"},     {"no-sync", "power", "promise 1:"},
-    {"abort-when-full", "full", "promise 7:"},
+    // The cursor is committed before its objects.
+    {"cursor-first", "kill", "1"},
+    // An object is committed before its cursor.
+    {"row-ahead", "kill", "1"},
+    // An unfinished relist is swept.
+    {"sweep-early", "kill", "34"},
+    // The crash takes the store away.
+    {"empty-store", "kill", "1"},
+    // The disk says that it synced a log, and did not.
+    {"no-sync", "power", "1"},
+    // The same of what an earlier process has left.
+    {"no-inherited-sync", "power", "1"},
+    // An index key stays behind.
+    {"index-left", "kill", "2"},
+    // A queue item is added outside the commit.
+    {"queue-apart", "kill", "3"},
+    // Done before the work.
+    {"done-first", "kill", "3"},
+    // Who was told everything is forgotten.
+    {"forget-name", "kill", "4"},
+    // The handler hears once more of an older state, and of an older end.
+    {"older-again", "kill", "5"},
+    {"older-delete", "kill", "5"},
+    // Resumes on another cluster.
+    {"any-cluster", "kill", "6"},
+    // A worker sees an object that is not quite the server's.
+    {"other-bytes", "kill", "7"},
+    // A commit that fails ends the process.
+    {"abort-when-full", "full", "7"},
+    // A complete collection is listed at each start.
+    {"always-lists", "kill", "9"},
 };
 
 struct SubjectOptions {
@@ -67,6 +86,8 @@ inline std::string StepDoneFile(const std::string& settle_file, int step) {
 }
 inline constexpr int kScenarioSteps = 3;
 
+// What of the store is not synced (faulty_disk.h).
+inline std::string UnsyncedFile(const std::string& journal) { return journal + ".unsynced"; }
 // Has a line when the disk failed under the process, or had no room.
 inline std::string MetFile(const std::string& journal) { return journal + ".met"; }
 

@@ -3,7 +3,8 @@
 //   larder_soak [--seconds N] [--rate N] [--objects N] [--restart-every N] [--warm-up N]
 //               [--bound PERCENT] [--csv FILE] [--directory DIR]
 //
-// Ends with 1 when something grows, or the last process does not come to rest.
+// Ends with 1 when something grows, when the pods are listed though nobody was far behind, or when
+// the last process does not come to rest.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -39,6 +40,7 @@ int Main(int argc, char** argv) {
                "judge what grows within lives shorter than a quarter of an hour, too");
   app.add_option("--seed", options.seed)->capture_default_str();
   app.add_option("--csv", options.csv, "where the samples go");
+  app.add_option("--expire-after", options.expire_after)->group("");
   app.add_option("--directory", options.directory, "where the store is; it is left there");
 
   ControllerOptions controller;

@@ -81,10 +81,11 @@ class Soak {
       : options_(options),
         store_(options.directory + "/store"),
         status_(options.directory + "/status"),
+        watch_window_(static_cast<size_t>(std::max(10'000.0, 40 * options.rate))),
         start_(SteadyClock::now()) {
     apiserver::SimulatorOptions server;
     server.seed = options.seed;
-    server.watch_window = static_cast<size_t>(std::max(10'000.0, 40 * options.rate));
+    server.watch_window = watch_window_;
     // A stream with few changes keeps its place by bookmarks.
     server.bookmark_interval = 5s;
     auto simulator = apiserver::Simulator::Start(server);
@@ -158,6 +159,7 @@ class Soak {
     const pid_t pid = StartController(0);
     const auto until = std::min(end, born + ToDuration(options_.restart_every));
     uint64_t relists = 0;
+    most_behind_ = samples_.empty() ? 0 : samples_.back().behind;
     for (auto next = born; SteadyClock::now() < until;) {
       next += ToDuration(options_.sample_every);
       if (const auto code = crash::WaitFor(pid, std::min(next, until))) {
@@ -166,13 +168,29 @@ class Soak {
         return;
       }
       const ControllerStatus status = ReadStatus(status_);
-      if (status.relists > relists) {
-        Say(fmt::format("life {}: at {:.0f} s an informer listed again", life_, Seconds()));
-        relists = status.relists;
-      }
       Take(pid, status, std::chrono::duration<double>(SteadyClock::now() - born).count());
+      if (status.relists > relists) {
+        relists = status.relists;
+        Relisted();
+      }
+      if (options_.expire_after > 0 && Seconds() > options_.expire_after && !expired_) Expire();
     }
     End(pid);
+  }
+
+  // Who is starved until the server has forgotten its place must list; nobody else.
+  void Relisted() {
+    const std::string what =
+        fmt::format("life {}: at {:.0f} s an informer listed again, at most {} changes behind",
+                    life_, Seconds(), most_behind_);
+    if (most_behind_ >= watch_window_) return Say(what);
+    problems_.push_back(fmt::format("{}; the server has the last {}", what, watch_window_));
+  }
+
+  void Expire() {
+    simulator_->ExpireHistory();
+    simulator_->DropConnections();
+    expired_ = true;
   }
 
   void Take(pid_t pid, const ControllerStatus& status, double age) {
@@ -196,7 +214,9 @@ class Soak {
     sample.objects = simulator_->Count("pods");
     sample.changes = changes_;
     const uint64_t version = simulator_->Version();
-    sample.behind = version > status.version ? version - status.version : 0;
+    // It says nothing before it knows where it stands.
+    if (status.version != 0 && version > status.version) sample.behind = version - status.version;
+    most_behind_ = std::max(most_behind_, sample.behind);
     if (csv_.is_open()) {
       csv_ << fmt::format("{:.2f},{},{:.2f},{},{},{},{},{},{},{},{},{},{},{}\n", sample.seconds,
                           sample.life, sample.age, sample.rss_bytes, sample.anonymous_bytes,
@@ -335,12 +355,15 @@ class Soak {
   const RunOptions options_;
   const std::string store_;
   const std::string status_;
+  const size_t watch_window_;  // changes that the server keeps
   const SteadyClock::time_point start_;
   std::unique_ptr<apiserver::Simulator> simulator_;
   std::string namespace_;  // one that has pods
   std::ofstream csv_;
   std::atomic<uint64_t> changes_{0};
   int life_ = 0;
+  uint64_t most_behind_ = 0;  // in this life, and at the end of the one before
+  bool expired_ = false;
   std::vector<Sample> samples_;
   std::vector<std::string> problems_;
 };

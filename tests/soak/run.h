@@ -18,6 +18,8 @@ struct RunOptions {
   double bound_percent = 5;    // growth an hour that is still called flat
   bool judge_lives = false;    // what grows within lives, also where these are short
   uint64_t seed = 1;
+  // For the programme's own test: the server forgets its history then, in seconds; 0: never.
+  double expire_after = 0;
   std::string directory{};  // for the store
   std::string csv{};        // where the samples go; empty: nowhere
   std::string program{};    // this one
