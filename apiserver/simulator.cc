@@ -1,13 +1,9 @@
 #include "apiserver/simulator.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "apiserver/kubeconfig_file.h"
 #include "apiserver/simulator_impl.h"
 #include "base/base64.h"
 
@@ -90,18 +86,7 @@ std::string Simulator::Kubeconfig() const {
 }
 
 Result<std::string> Simulator::WriteKubeconfig(const std::string& path) const {
-  const std::string text = Kubeconfig();
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) {
-    return MakeError(ErrorCode::kIo, "cannot write the kubeconfig {}: {}", path,
-                     std::strerror(errno));
-  }
-  const ssize_t written = write(file, text.data(), text.size());
-  const bool closed = close(file) == 0;
-  if (written != static_cast<ssize_t>(text.size()) || !closed) {
-    return MakeError(ErrorCode::kIo, "cannot write the kubeconfig {}: {}", path,
-                     std::strerror(errno));
-  }
+  LARDER_RETURN_IF_ERROR(WriteKubeconfigFile(path, "larder simulate", Kubeconfig()));
   return path;
 }
 

@@ -82,7 +82,8 @@ class Simulator {
   Result<std::pair<std::string, std::string>> ClientCertificate(const std::string& user) const;
   // With the first user's token; of a server with TLS and no users, with one that means nothing.
   std::string Kubeconfig() const;
-  // Written with mode 0600. Returns the path.
+  // Written with mode 0600. Returns the path. Fails with kAlreadyExists where there is a file that
+  // no simulator wrote.
   Result<std::string> WriteKubeconfig(const std::string& path) const;
   void SetUsers(std::vector<User> users);
 

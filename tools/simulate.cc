@@ -22,11 +22,12 @@ struct SimulateArguments {
 int Simulate(const SimulateArguments& arguments, const StopOnSignal& signals) {
   auto simulator = apiserver::Simulator::Start(arguments.server);
   if (!simulator) return Fail(simulator.error());
-  if (auto loaded = (*simulator)->Load(arguments.objects); !loaded) return Fail(loaded.error());
+  // First, because a load may take minutes.
   if (!arguments.kubeconfig.empty()) {
     auto written = (*simulator)->WriteKubeconfig(arguments.kubeconfig);
     if (!written) return Fail(written.error());
   }
+  if (auto loaded = (*simulator)->Load(arguments.objects); !loaded) return Fail(loaded.error());
   if (arguments.rate > 0) {
     apiserver::ChurnOptions churn = arguments.churn;
     churn.rate = arguments.rate;
@@ -77,7 +78,9 @@ void AddSimulate(CLI::App& app, Context& context) {
                    "Events a watch can go back before it gets a 410")
       ->capture_default_str();
   command->add_flag("--tls", arguments->server.tls, "Serve https with a certificate of its own");
-  command->add_option("--kubeconfig", arguments->kubeconfig, "Write a kubeconfig to this file")
+  command
+      ->add_option("--kubeconfig", arguments->kubeconfig,
+                   "Write a kubeconfig to this file, unless it is somebody else's")
       ->type_name("FILE");
   command->callback([arguments, &context] {
     arguments->churn.seed = arguments->server.seed;

@@ -154,6 +154,9 @@ TEST_F(ServerTest, WritesAKubeconfigForItsOwnerOnly) {
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600U);
   std::ifstream file(path);
+  std::string mark;
+  std::getline(file, mark);
+  EXPECT_EQ(mark, "# Written by larder simulate.");
   const Json config = Json::parse(file);
   EXPECT_EQ(config["clusters"][0]["cluster"]["server"], simulator_->Url());
   EXPECT_EQ(config["users"][0]["user"]["token"], "t1");

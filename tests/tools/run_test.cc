@@ -314,5 +314,32 @@ TEST(MetricsTextTest, ReadsSamplesAndQuantiles) {
   EXPECT_EQ(metrics.Quantile("none", {}, 0.5), std::nullopt);
 }
 
+// `run` and `diff` read the file of that option.
+TEST(SimulateTest, AKubeconfigOfSomebodyElseIsLeftAlone) {
+  const ScratchDirectory scratch;
+  const std::string mine = "apiVersion: v1\nkind: Config\n";
+  std::ofstream(scratch / "mine") << mine;
+  RunOptions until_it_serves;
+  until_it_serves.signal = SIGTERM;
+  until_it_serves.stop_when = [](const std::string& out) { return !out.empty(); };
+  const Outcome refused =
+      RunLarder({"simulate", "--tls", "--kubeconfig", scratch / "mine"}, until_it_serves);
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("was not written by larder simulate"), std::string::npos)
+      << refused.err;
+  std::stringstream left;
+  left << std::ifstream(scratch / "mine").rdbuf();
+  EXPECT_EQ(left.str(), mine);
+  // Its own from an earlier start is replaced, by one that is its owner's, too.
+  const std::string own = scratch / "own";
+  for (int times = 0; times < 2; ++times) {
+    const Background simulator({"simulate", "--objects", "1", "--tls", "--kubeconfig", own});
+    struct stat info {};
+    ASSERT_EQ(::stat(own.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600U);
+    ::chmod(own.c_str(), 0644);
+  }
+}
+
 }  // namespace
 }  // namespace larder

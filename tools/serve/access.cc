@@ -4,23 +4,21 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "apiserver/base64.h"
+#include "apiserver/kubeconfig_file.h"
 #include "base/base64.h"
 
 namespace larder::tools {
 namespace {
 
-constexpr const char* kMark = "# Written by larder serve.";
 constexpr size_t kTokenBytes = 32;
 
 // Letters, digits and signs stay as they are in YAML within double quotes.
@@ -37,23 +35,11 @@ std::string KubeconfigText(const KubeconfigContent& content) {
   const std::string user =
       content.token.empty() ? "{}" : fmt::format("{{token: \"{}\"}}", content.token);
   return fmt::format(
-      "{}\napiVersion: v1\nkind: Config\ncurrent-context: larder\n"
+      "apiVersion: v1\nkind: Config\ncurrent-context: larder\n"
       "clusters:\n- name: larder\n  cluster:\n{}"
       "contexts:\n- name: larder\n  context:\n    cluster: larder\n    user: larder\n"
       "users:\n- name: larder\n  user: {}\n",
-      kMark, cluster, user);
-}
-
-Result<void> CheckReplaceable(const std::string& path) {
-  std::error_code failed;
-  if (!std::filesystem::exists(path, failed)) return {};
-  std::ifstream file(path);
-  std::string line;
-  if (std::getline(file, line) && line == kMark) return {};
-  return MakeError(ErrorCode::kAlreadyExists,
-                   "{} is there and was not written by larder serve: move it away, or give "
-                   "--write-kubeconfig another name",
-                   path);
+      cluster, user);
 }
 
 }  // namespace
@@ -101,19 +87,7 @@ bool TokenGuard::Allows(std::string_view path, std::string_view authorization) c
 }
 
 Result<void> WriteKubeconfig(const std::string& path, const KubeconfigContent& content) {
-  LARDER_RETURN_IF_ERROR(CheckReplaceable(path));
-  const std::string text = KubeconfigText(content);
-  std::string beside = path + ".XXXXXX";
-  const int file = ::mkstemp(beside.data());  // of mode 0600
-  const bool written =
-      file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (file >= 0 && ::close(file) == 0 && written &&
-      std::rename(beside.c_str(), path.c_str()) == 0) {
-    return {};
-  }
-  const int why = errno;
-  if (file >= 0) ::unlink(beside.c_str());
-  return MakeError(ErrorCode::kIo, "cannot write {}: {}", path, std::strerror(why));
+  return apiserver::WriteKubeconfigFile(path, "larder serve", KubeconfigText(content));
 }
 
 Result<std::string> TemporaryKubeconfig::Write(const KubeconfigContent& content) {

@@ -39,8 +39,7 @@ struct KubeconfigContent {
   std::string token;
 };
 
-// Readable by its owner only, and whole or not at all. Fails with kAlreadyExists where there is a
-// file that this function did not write.
+// As apiserver/kubeconfig_file.h: it takes the place of none that this function did not write.
 Result<void> WriteKubeconfig(const std::string& path, const KubeconfigContent& content);
 
 // A kubeconfig for as long as the server runs.
