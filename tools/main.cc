@@ -1,6 +1,7 @@
 // The `larder` command.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -15,7 +16,9 @@
 int main(int argc, char** argv) {
   using namespace larder::tools;
   larder::KeepFilesPrivate();
-  spdlog::set_default_logger(spdlog::stderr_color_mt("larder"));
+  const auto colours =
+      UseColour(STDERR_FILENO) ? spdlog::color_mode::automatic : spdlog::color_mode::never;
+  spdlog::set_default_logger(spdlog::stderr_color_mt("larder", colours));
   larder::UseLogFormat();
 
   Context context;

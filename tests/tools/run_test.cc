@@ -314,6 +314,22 @@ TEST(MetricsTextTest, ReadsSamplesAndQuantiles) {
   EXPECT_EQ(metrics.Quantile("none", {}, 0.5), std::nullopt);
 }
 
+TEST_F(RunTest, NoColorIsForLogLinesToo) {
+  RunOptions terminal;
+  terminal.program = "script";
+  for (const bool colour : {true, false}) {
+    terminal.environment = {"TERM=xterm", colour ? "NO_COLOR=" : "NO_COLOR=1"};
+    const Outcome run = RunLarder(
+        {"-qec",
+         std::string(LARDER_COMMAND) + " run pods --until-synced --log-level info --store " +
+             Path() + (colour ? "a" : "b") + " --server " + simulator_->Url(),
+         "/dev/null"},
+        terminal);
+    EXPECT_NE(run.out.find(": listed "), std::string::npos) << run.out << run.err;
+    EXPECT_EQ(run.out.find("\033[32minfo") != std::string::npos, colour) << run.out;
+  }
+}
+
 // `run` and `diff` read the file of that option.
 TEST(SimulateTest, AKubeconfigOfSomebodyElseIsLeftAlone) {
   const ScratchDirectory scratch;
