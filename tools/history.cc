@@ -39,6 +39,7 @@ void AddWrites(const JsonView& root, std::vector<Moment>& out) {
     const std::string subresource = entry["subresource"].Text();
     std::string fields;
     for (const auto& [area, content] : entry["fieldsV1"].Fields()) {
+      if (area.substr(0, 2) != "f:") continue;
       for (const auto& [field, inner] : content.Fields()) {
         if (field.substr(0, 2) != "f:") continue;
         fields +=

@@ -374,6 +374,19 @@ TEST_F(GetTest, DescribeTreeAndHistory) {
   EXPECT_EQ(Run({"history", "pod/none", "-n", "shop"}).exit_code, 1);
 }
 
+TEST_F(GetTest, HistoryBearsFieldsOfAnyName) {
+  {
+    const auto store = Store::Open({.path = Path()});
+    ASSERT_TRUE(store) << store.error().ToString();
+    PutObject(**store, "nodes", R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"odd",
+        "uid":"o","resourceVersion":"50","managedFields":[{"manager":"m","operation":"Update",
+        "fieldsV1":{"x":{"f:a":{}},"f:spec":{"f:b":{}}}}]}})");
+  }
+  const Outcome history = Run({"history", "node/odd"});
+  ASSERT_EQ(history.exit_code, 0) << history.err;
+  EXPECT_NE(history.out.find("spec.b"), std::string::npos) << history.out;
+}
+
 TEST_F(GetTest, ATreeOfObjectsThatOwnEachOtherEnds) {
   {
     const auto store = Store::Open({.path = Path()});
