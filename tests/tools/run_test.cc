@@ -335,7 +335,11 @@ TEST(SimulateTest, AKubeconfigOfSomebodyElseIsLeftAlone) {
   const ScratchDirectory scratch;
   const std::string mine = "apiVersion: v1\nkind: Config\n";
   std::ofstream(scratch / "mine") << mine;
-  const Outcome refused = RunLarder({"simulate", "--tls", "--kubeconfig", scratch / "mine"});
+  RunOptions until_it_serves;
+  until_it_serves.signal = SIGTERM;
+  until_it_serves.stop_when = [](const std::string& out) { return !out.empty(); };
+  const Outcome refused =
+      RunLarder({"simulate", "--tls", "--kubeconfig", scratch / "mine"}, until_it_serves);
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
   EXPECT_NE(refused.err.find("was not written by larder simulate"), std::string::npos)
       << refused.err;
