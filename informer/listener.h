@@ -29,6 +29,8 @@
 //     the revision is remembered.
 //  7. A handler that gathers (EventHandler::MaxDelay) has dealt with a change when its Flush has
 //     returned, not before: every acknowledgement comes after one, and so do the rows on disk.
+//     Rows are read when everything told so far is acknowledged: only then do they begin with the
+//     state that the handler knows.
 //  8. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
 //     its thread behind: detached, with the listener in its hands, and without a further look at
 //     the indexer, the store or the clock, which may be gone by then. It ends with the handler's
@@ -135,7 +137,6 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Result<bool> DeliverBuffered(const std::stop_token& stop);
   Result<bool> DeliverRows(const std::stop_token& stop);
   Result<bool> DeliverOnce(const std::stop_token& stop);
-  Result<bool> AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows);
   // Puts the next piece of the stream into the buffer, when that has room.
   Result<void> ReadStream();
   void EndStream() LARDER_REQUIRES(mutex_);
@@ -150,8 +151,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Result<bool> Flush(const std::stop_token& stop);
   Result<void> CallFlush();
   bool MayGather();
+  void AddDelivered(PendingDeltas::Delivered delivered);
   Result<void> AcknowledgeDelivered();
-  Result<void> CommitAcknowledged(Indexer::Writer& writer);
+  Result<bool> EndSpillWhenDrained();
   Result<void> RememberName();
   std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
   void NarrowToFilter(PendingDeltas::Row& row);
@@ -201,11 +203,12 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   std::atomic<bool> synced_{false};
   // The thread's, once it runs.
   bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered
-  std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge
-  const std::chrono::nanoseconds max_delay_;               // the handler's
-  size_t unflushed_ = 0;                                   // changes that it gathers
-  Clock::Steady flush_at_{};                               // when there are any
-  std::jthread thread_;                                    // last
+  std::vector<PendingDeltas::Delivered> delivered_;  // to acknowledge
+  size_t delivered_bytes_ = 0;                       // of its objects
+  const std::chrono::nanoseconds max_delay_;         // the handler's
+  size_t unflushed_ = 0;                             // changes that it gathers
+  Clock::Steady flush_at_{};                         // when there are any
+  std::jthread thread_;                              // last
 };
 
 }  // namespace larder

@@ -205,9 +205,11 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
       buffer_.pop_front();
       if (!next.list_end) buffer_bytes_ -= next.change.ByteSize();
     }
-    if (next.generation != 0)
-      delivered_.emplace_back(next.change.current()->key(), next.generation);
-    if (std::max(delivered_.size(), unflushed_) >= kAcknowledgeEvery) {
+    if (next.generation != 0) {
+      AddDelivered({next.change.current()->key(), next.generation, next.change.object});
+    }
+    if (std::max(delivered_.size(), unflushed_) >= kAcknowledgeEvery ||
+        delivered_bytes_ > options_.buffer_bytes) {
       LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
       if (!flushed) return false;
       SetError(AcknowledgeDelivered());
@@ -228,22 +230,22 @@ Result<void> Listener::RememberName() {
   return {};
 }
 
-Result<void> Listener::CommitAcknowledged(Indexer::Writer& writer) {
-  Result<void> outcome = writer.Commit(Durability::kRelaxed);
-  if (!outcome) rows_.CommitFailed();
-  return outcome;
+void Listener::AddDelivered(PendingDeltas::Delivered delivered) {
+  if (delivered.state) delivered_bytes_ += delivered.state->ByteSize();
+  delivered_.push_back(std::move(delivered));
 }
 
+// What cannot be acknowledged stays, and is tried again before anything is read.
 Result<void> Listener::AcknowledgeDelivered() {
   if (delivered_.empty()) return {};
   const auto writer = indexer_->BeginWrite();
-  size_t removed = 0;
-  for (const auto& [key, generation] : delivered_) {
-    LARDER_ASSIGN_OR_RETURN(const bool one, rows_.Acknowledge(*writer, key, generation));
-    if (one) ++removed;
+  LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, delivered_));
+  if (auto outcome = writer->Commit(Durability::kRelaxed); !outcome) {
+    rows_.CommitFailed();
+    return outcome;
   }
-  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
   delivered_.clear();
+  delivered_bytes_ = 0;
   MutexLock lock(mutex_);
   row_count_ -= std::min(row_count_, removed);
   return {};
@@ -291,35 +293,31 @@ Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
     if (stop.stop_requested()) return true;
     LARDER_ASSIGN_OR_RETURN(auto read, ReadRows(after));
     if (!read) return true;
-    std::vector<PendingDeltas::Row>& rows = *read;
-    size_t done = 0;
-    for (; done < rows.size() && !stop.stop_requested(); ++done) {
-      for (const ObjectChange& change : rows[done].changes) {
+    for (const PendingDeltas::Row& row : *read) {
+      if (stop.stop_requested()) break;
+      for (const ObjectChange& change : row.changes) {
         if (!Deliver(change)) return false;
       }
+      AddDelivered(PendingDeltas::DeliveredOf(row));
     }
-    rows.resize(done);
     LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
     if (!flushed) return false;
-    LARDER_ASSIGN_OR_RETURN(const bool drained, AcknowledgeRows(rows));
-    if (drained || stop.stop_requested()) return true;
+    LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
+    if (stop.stop_requested()) return true;
     // Past the last key: begin again at the first.
-    after = rows.empty() ? ObjectKey{} : rows.back().key;
+    after = read->empty() ? ObjectKey{} : read->back().key;
+    if (!read->empty()) continue;
+    LARDER_ASSIGN_OR_RETURN(const bool drained, EndSpillWhenDrained());
+    if (drained) return true;
   }
 }
 
 // True when no row was left and changes go through memory again. The write lock
 // is held meanwhile, so no row can come between the look and the switch.
-Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows) {
+Result<bool> Listener::EndSpillWhenDrained() {
   const auto writer = indexer_->BeginWrite();
-  LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, rows));
-  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
-  size_t left = 1;
-  if (rows.empty()) {
-    LARDER_ASSIGN_OR_RETURN(left, rows_.Count(/*limit=*/1));
-  }
+  LARDER_ASSIGN_OR_RETURN(const size_t left, rows_.Count(/*limit=*/1));
   MutexLock lock(mutex_);
-  row_count_ -= std::min(row_count_, removed);
   if (left > 0) return false;
   row_count_ = 0;
   rows_.NoRowsLeft();
