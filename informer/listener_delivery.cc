@@ -74,9 +74,11 @@ Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
   if (!flushed) return false;
   LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
+  const bool stream_has_turn = read && FirstStreamIsBehind();
+  LARDER_ASSIGN_OR_RETURN(const bool told, DeliverRows(stop, /*one_page=*/stream_has_turn));
+  if (!told) return false;
   LARDER_RETURN_IF_ERROR(read);
-  if (stop.stop_requested()) return true;
-  return DeliverRows(stop);
+  return true;
 }
 
 Result<void> Listener::DeliverWaiting(const std::stop_token& stop) {
@@ -124,7 +126,9 @@ Result<void> Listener::ReadStream() {
   Stream stream = Stream::kNone;
   {
     MutexLock lock(mutex_);
-    if (rows_waiting_) return {};  // what is in memory is delivered before them
+    // What is in memory is delivered before the rows. Of the keys that the first stream has not
+    // come to there are none.
+    if (rows_waiting_ && stream_ != Stream::kFirst) return {};
     // Changes may have come in before the write lock was ours.
     if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
     after = stream_after_;
@@ -170,6 +174,11 @@ Result<void> Listener::ReadStream() {
   return {};
 }
 
+bool Listener::FirstStreamIsBehind() const {
+  MutexLock lock(mutex_);
+  return stream_ == Stream::kFirst && !stream_idle_;
+}
+
 void Listener::EndStream() {
   const bool resync = stream_ == Stream::kResync;
   stream_ = Stream::kNone;
@@ -187,7 +196,7 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
       // A stream has its turn also while changes come without end.
       if (delivered >= kStreamPiece && stream_ != Stream::kNone) return true;
       // The first list ends when what spilled of it is delivered, too.
-      if (rows_waiting_ && OnlyListEndIsBuffered()) return true;
+      if (rows_waiting_ && OnlyListEndIsBuffered() && !list_rows_told_) return true;
       next = buffer_.front();
     }
     if (next.list_end) {
@@ -257,8 +266,8 @@ bool Listener::OnlyListEndIsBuffered() const {
   return buffer_.size() == 1 && buffer_.front().list_end;
 }
 
-// nullopt: what is in memory comes first.
-Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const ObjectKey& after) {
+// The next page of the round. nullopt: what is in memory comes first.
+Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows() {
   std::optional<Indexer::View> view;
   {
     // No commit is under way now: one that began to spill has put the changes before that into the
@@ -267,10 +276,14 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
     {
       MutexLock lock(mutex_);
       if (!buffer_.empty() && !OnlyListEndIsBuffered()) return std::nullopt;
+      if (rows_after_.name.empty()) list_rows_in_round_ = OnlyListEndIsBuffered();
     }
     view = rows_.BeginRead(*writer);
   }
-  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(*view, after, kRowsPerRead, options_.buffer_bytes));
+  LARDER_ASSIGN_OR_RETURN(auto rows,
+                          rows_.Read(*view, rows_after_, kRowsPerRead, options_.buffer_bytes));
+  ObjectKey last = rows.empty() ? ObjectKey() : rows.back().key;
+  const size_t count = rows.size();
   // Let go of before the commit: a store that is to be opened again waits for all who read from it.
   view.reset();
   const auto writer = indexer_->BeginWrite();
@@ -279,21 +292,23 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
   // On the disk before the handler is told: what a power loss takes back would leave it believing
   // in an object whose delete it does not hear of. One sync for so many rows.
   if (marked) LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kSync));
+  rows_after_ = std::move(last);
+  // What changed since it was read is told in the next round.
+  if (rows.size() < count) list_rows_in_round_ = false;
   return rows;
 }
 
-// False: left behind.
-Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
-  ObjectKey after;
+// To the end of the round, or one page of it. False: left behind.
+Result<bool> Listener::DeliverRows(const std::stop_token& stop, bool one_page) {
   for (;;) {
     {
       MutexLock lock(mutex_);
       if (!rows_waiting_) return true;
     }
     if (stop.stop_requested()) return true;
-    LARDER_ASSIGN_OR_RETURN(auto read, ReadRows(after));
-    if (!read) return true;
-    for (const PendingDeltas::Row& row : *read) {
+    LARDER_ASSIGN_OR_RETURN(const auto rows, ReadRows());
+    if (!rows) return true;
+    for (const PendingDeltas::Row& row : *rows) {
       if (stop.stop_requested()) break;
       for (const ObjectChange& change : row.changes) {
         if (!Deliver(change)) return false;
@@ -304,25 +319,26 @@ Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
     if (!flushed) return false;
     LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
     if (stop.stop_requested()) return true;
-    // Past the last key: begin again at the first.
-    after = read->empty() ? ObjectKey{} : read->back().key;
-    if (!read->empty()) continue;
-    LARDER_ASSIGN_OR_RETURN(const bool drained, EndSpillWhenDrained());
-    if (drained) return true;
+    if (rows_after_.name.empty()) {
+      LARDER_RETURN_IF_ERROR(EndRound());
+      return true;
+    }
+    if (one_page) return true;
   }
 }
 
-// True when no row was left and changes go through memory again. The write lock
-// is held meanwhile, so no row can come between the look and the switch.
-Result<bool> Listener::EndSpillWhenDrained() {
+// When no row was left changes go through memory again. The write lock is held meanwhile, so no row
+// can come between the look and the switch.
+Result<void> Listener::EndRound() {
+  if (list_rows_in_round_) list_rows_told_ = true;
   const auto writer = indexer_->BeginWrite();
   LARDER_ASSIGN_OR_RETURN(const size_t left, rows_.Count(/*limit=*/1));
+  if (left > 0) return {};
   MutexLock lock(mutex_);
-  if (left > 0) return false;
   row_count_ = 0;
   rows_.NoRowsLeft();
   rows_waiting_ = spilling_ = false;
-  return true;
+  return {};
 }
 
 bool Listener::Deliver(const ObjectChange& change) {

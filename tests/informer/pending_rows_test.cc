@@ -1,6 +1,8 @@
 // What waits on disk for a handler that is behind, and how it is told.
 #include <fmt/format.h>
 
+#include <atomic>
+#include <functional>
 #include <future>
 #include <map>
 #include <random>
@@ -269,6 +271,63 @@ TEST_F(PendingRowsTest, ARowThatCouldNotBeAcknowledgedIsNotToldTwice) {
   while (listener->Stats().rows != 0) std::this_thread::yield();
   listener->Stop();
   EXPECT_EQ(updates, (std::vector<std::string>{"7→8", "8→9"}));
+}
+
+// A handler that is told of a change causes the next one, so that rows never end.
+class EndlessRowsTest : public PendingRowsTest {
+ protected:
+  std::shared_ptr<EventHandlerFuncs> Handler() {
+    auto handler = std::make_shared<EventHandlerFuncs>();
+    handler->on_add = [this](const ObjectPtr& object, bool initial) {
+      if (initial) ++initial_;
+      Change(*object);
+    };
+    handler->on_update = [this](const ObjectPtr&, const ObjectPtr& now) { Change(*now); };
+    return handler;
+  }
+  bool Eventually(const std::function<bool()>& holds) {
+    return handler_->WaitFor([&](const auto&) { return holds(); });
+  }
+
+  std::shared_ptr<Listener> listener_;
+  std::atomic<int> initial_ = 0;
+  std::atomic<bool> enough_ = false;
+
+ private:
+  void Change(const Object& object) {
+    if (enough_ || object.name() != "a") return;
+    Update(*listener_, "a", std::stoi(std::string(object.resource_version())) + 1);
+  }
+};
+
+TEST_F(EndlessRowsTest, AStreamHasItsTurnWhileRowsComeWithoutEnd) {
+  ASSERT_TRUE(names_->Forget("slow"));
+  for (char name = 'a'; name <= 'z'; ++name) {
+    const auto writer = indexer_->BeginWrite();
+    const ObjectPtr pod = Pod(std::string(1, name));
+    ASSERT_TRUE(writer->Upsert(pod, *indexer_->Prepare(*pod)));
+    ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+  }
+  listener_ = Restart(Handler(), /*buffer_events=*/1);
+  listener_->Start();
+  EXPECT_TRUE(Eventually([&] { return initial_ == 26; }));
+  EXPECT_TRUE(Eventually([&] { return listener_->HasSynced(); }));
+  EXPECT_EQ(names_->Revision("slow"), 1U) << "and a restart goes on from here";
+  enough_ = true;
+  EXPECT_TRUE(Eventually([&] { return listener_->Stats().rows == 0; }));
+  listener_->Stop();
+}
+
+TEST_F(EndlessRowsTest, AFirstListEndsBehindTheRowsThatStoodThen) {
+  enough_ = true;
+  Know(Handler(), "a");
+  enough_ = false;
+  listener_ = Restart(Handler());
+  Update(*listener_, "a", 8);
+  listener_->Start();
+  EXPECT_TRUE(Eventually([&] { return listener_->HasSynced(); }));
+  enough_ = true;
+  listener_->Stop();
 }
 
 // Changes before and while the handler is told, through memory and from rows, by one process after
