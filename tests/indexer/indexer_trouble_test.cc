@@ -3,16 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 
 #include "indexer/lister.h"
+#include "storage/testing.h"
 #include "tests/indexer/support.h"
+#include "tests/storage/failing_disk.h"
 
 namespace larder {
 namespace {
 
 using testing::CodeOf;
 using testing::Must;
+using testing::SpecOf;
 using testing::Thing;
+using testing::ThingIndexes;
 
 class IndexerTroubleTest : public testing::IndexedStore {
  protected:
@@ -22,6 +27,7 @@ class IndexerTroubleTest : public testing::IndexedStore {
     store_.reset();
   }
 
+  testing::FailingDisk disk_;
   FakeClock still_;
   std::atomic<int> first_ = 0, last_ = 0;  // calls of an index function
 };
@@ -71,6 +77,37 @@ TEST_F(IndexerTroubleTest, ABuildThatMeetsDamageGoesOnWhereItStopped) {
   }
   EXPECT_EQ(By("all", "x").size(), 600U);
   EXPECT_FALSE(indexer_->Progress().back().error);
+}
+
+// What is read through it later would be of several moments, and look damaged.
+TEST_F(IndexerTroubleTest, AViewOfAStoreThatIsAwayReadsNothing) {
+  indexer_.reset();
+  store_.reset();
+  store_ = Must(OpenStoreOnEnv({.path = dir_.path()}, disk_.env()));
+  indexer_ = Must(Indexer::Open(store_.get(), nullptr, SpecOf("pods"), ThingIndexes()));
+  Write({Thing("a", 1, "node-1", "web", {})});
+  const auto commit = [this](Durability durability) {
+    Transaction transaction = store_->Begin();
+    transaction.PutNote("note", "here");
+    return store_->Commit(std::move(transaction), durability);
+  };
+  const std::filesystem::path current = dir_.path() + "/CURRENT";
+  const std::filesystem::path hidden = dir_.path() + "/hidden";
+  disk_.FailLogSyncs(1);
+  ASSERT_FALSE(commit(Durability::kSync));
+  std::filesystem::rename(current, hidden);
+  ASSERT_FALSE(commit(Durability::kRelaxed)) << "it is closed, and can be opened in no way";
+  const Indexer::View view = indexer_->TakeView();
+  std::filesystem::rename(hidden, current);
+  while (!commit(Durability::kRelaxed)) std::this_thread::yield();
+  Delete("a", "uid", "2");
+  const auto object = [](const ObjectPtr&) { return true; };
+  const auto entry = [](const IndexEntry&) { return true; };
+  EXPECT_EQ(CodeOf(indexer_->GetIndexed("node", {"n", "a"}, view)), ErrorCode::kIo);
+  EXPECT_EQ(CodeOf(indexer_->ForEach({}, {}, object, view)), ErrorCode::kIo);
+  EXPECT_EQ(CodeOf(indexer_->ForEachIndexed("node", "node-1", entry, view)), ErrorCode::kIo);
+  EXPECT_EQ(CodeOf(indexer_->ForEachIndexed(kNamespaceIndex, "n", entry, view)), ErrorCode::kIo);
+  EXPECT_TRUE(store_->Health());
 }
 
 }  // namespace
