@@ -22,7 +22,9 @@ constexpr int kIndexPiecesBeforeLog = 100;
 std::string NotBuilt(const Indexer& indexer) {
   std::string names;
   for (const Indexer::BuildProgress& one : indexer.Progress()) {
-    if (!one.ready) names += (names.empty() ? "" : ", ") + one.index;
+    if (one.ready) continue;
+    names += (names.empty() ? "" : ", ") + one.index;
+    if (one.error) names += ": " + one.error->message;
   }
   return indexer.collection().spec.ToString() + " (" + names + ")";
 }

@@ -12,16 +12,21 @@ namespace {
 
 // Objects indexed per commit of a build: commits of events wait no longer than this takes.
 constexpr size_t kBuildChunk = 256;
+// Before it is tried again. Damage waits for a repair, or for the object to change.
+constexpr std::chrono::seconds kPause{1};
+constexpr std::chrono::seconds kPauseAfterDamage{30};
 
 }  // namespace
 
 std::vector<Indexer::BuildProgress> Indexer::Progress() const {
   std::vector<BuildProgress> out;
   const IndexSetPtr set = Indexes();
+  MutexLock lock(build_mutex_);
   for (const LiveIndexPtr& live : set->indexes()) {
     if (!live->declared) continue;
-    out.push_back({live->definition.name(), live->Ready(), live->scanned.load(),
-                   live->definition.exceptions()});
+    const bool ready = live->Ready();
+    out.push_back({live->definition.name(), ready, live->scanned.load(),
+                   live->definition.exceptions(), ready ? std::nullopt : live->error});
   }
   return out;
 }
@@ -53,7 +58,12 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
     if (auto built = Build(next, stop); !built && !stop.stop_requested()) {
       spdlog::error("building index {} on {}: {}; trying again", next->definition.name(),
                     collection_.spec.ToString(), built.error().ToString());
-      store_->options().clock->SleepFor(std::chrono::seconds(1), stop);
+      {
+        MutexLock lock(build_mutex_);
+        next->error = built.error();
+      }
+      const bool damage = built.error().code == ErrorCode::kCorruption;
+      store_->options().clock->SleepFor(damage ? kPauseAfterDamage : kPause, stop);
     }
     MutexLock lock(build_mutex_);
     build_wake_.notify_all();
@@ -61,12 +71,9 @@ void Indexer::BuildLoop(const std::stop_token& stop) {
 }
 
 Result<void> Indexer::Build(const LiveIndexPtr& index, const std::stop_token& stop) {
-  ObjectKey after;
-  size_t scanned = 0;
   for (bool more = true; more;) {
     if (stop.stop_requested()) return {};
-    LARDER_ASSIGN_OR_RETURN(more, BuildChunk(*index, after, scanned));
-    index->scanned.store(scanned);
+    LARDER_ASSIGN_OR_RETURN(more, BuildChunk(*index));
   }
   Transaction transaction = store_->Begin();
   transaction.PutIndexRecord(collection_.id, {index->id, index->definition.name(),
@@ -78,29 +85,33 @@ Result<void> Indexer::Build(const LiveIndexPtr& index, const std::stop_token& st
 }
 
 // Under the write lock, so that no commit changes an object between its reading here and the
-// writing of its keys. What is committed from now on brings its own keys (Writer).
-Result<bool> Indexer::BuildChunk(const LiveIndex& index, ObjectKey& after, size_t& scanned) {
+// writing of its keys. What is committed from now on brings its own keys (Writer), so what is built
+// stays right while the rest is tried again.
+Result<bool> Indexer::BuildChunk(LiveIndex& index) {
   MutexLock write_lock(write_mutex_);
   Transaction transaction = store_->Begin();
   size_t in_chunk = 0;
+  ObjectKey last = index.built_to;
   Result<void> outcome;
-  LARDER_RETURN_IF_ERROR(store_->Scan(collection_.id, {}, after, [&](const ObjectPtr& object) {
-    for (const std::string& value : index.definition.Values(*object)) {
-      auto token = store_->IndexToken(collection_.id, value);
-      if (!token) {
-        outcome = tl::unexpected(token.error());
-        return false;
-      }
-      transaction.PutIndexKey(collection_.id, index.id, *token, object->key(), object->uid());
-    }
-    after = object->key();
-    return ++in_chunk < kBuildChunk;
-  }));
+  LARDER_RETURN_IF_ERROR(
+      store_->Scan(collection_.id, {}, index.built_to, [&](const ObjectPtr& object) {
+        for (const std::string& value : index.definition.Values(*object)) {
+          auto token = store_->IndexToken(collection_.id, value);
+          if (!token) {
+            outcome = tl::unexpected(token.error());
+            return false;
+          }
+          transaction.PutIndexKey(collection_.id, index.id, *token, object->key(), object->uid());
+        }
+        last = object->key();
+        return ++in_chunk < kBuildChunk;
+      }));
   LARDER_RETURN_IF_ERROR(std::move(outcome));
-  scanned += in_chunk;
   if (!transaction.Empty()) {
     LARDER_RETURN_IF_ERROR(store_->Commit(std::move(transaction), Durability::kRelaxed));
   }
+  index.built_to = std::move(last);
+  index.scanned += in_chunk;
   return in_chunk == kBuildChunk;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,10 @@ struct LiveIndex {
   const bool other_key;
   std::atomic<uint64_t> ready_since;
   std::atomic<size_t> scanned{0};
+  // The builder's: the keys of all objects up to this one are committed.
+  ObjectKey built_to;
+  // Of the last attempt to build it that failed. Under Indexer::build_mutex_.
+  std::optional<Error> error;
 };
 using LiveIndexPtr = std::shared_ptr<LiveIndex>;
 

@@ -109,7 +109,8 @@ class Indexer {
     std::string index;
     bool ready = false;
     size_t scanned = 0;
-    uint64_t exceptions = 0;  // of its function
+    uint64_t exceptions = 0;     // of its function
+    std::optional<Error> error;  // why it does not get on; it is tried again
   };
   std::vector<BuildProgress> Progress() const;
   // Waits until every declared index is ready, but for functions that nobody gave
@@ -229,8 +230,8 @@ class Indexer {
                                          const View& view) const;
   void BuildLoop(const std::stop_token& stop);
   Result<void> Build(const LiveIndexPtr& index, const std::stop_token& stop);
-  // Puts the index keys of up to kBuildChunk objects behind `after`; false when there are no more.
-  Result<bool> BuildChunk(const LiveIndex& index, ObjectKey& after, size_t& scanned);
+  // Puts the index keys of the next objects, up to kBuildChunk; false when there are no more.
+  Result<bool> BuildChunk(LiveIndex& index);
 
   Store* const store_;
   HotTier* const hot_;
@@ -240,7 +241,7 @@ class Indexer {
   IndexSetPtr indexes_ LARDER_GUARDED_BY(mutex_);
   std::atomic<uint64_t> moment_{0};  // counts indexes that became ready
   IndexId next_index_id_ LARDER_GUARDED_BY(write_mutex_) = 1;
-  mutable Mutex build_mutex_;  // only for the waits below
+  mutable Mutex build_mutex_;  // for the waits below, and LiveIndex::error
   mutable std::condition_variable_any build_wake_;
   std::jthread builder_;  // last: it uses the rest
 };

@@ -2,9 +2,9 @@
 // function, or as keys to a work queue.
 //
 // What is dropped (config.deduplication): an event of an object whose version it has heard already,
-// or a newer one, within `ttl`. Such come from a resync, from a second informer whose selector
-// overlaps, or where an acknowledgement could not be written. Never a delete, and never the way
-// back to an older version after the server's store was restored.
+// or a newer one, within `ttl`. Such come from a resync, or from a second informer whose selector
+// overlaps. Never a delete, and never the way back to an older version after the server's store was
+// restored.
 //
 // What it guarantees: order is kept; a batch whose function fails or throws comes again until it
 // succeeds, before everything newer. What it holds is in memory, so the informer acknowledges a

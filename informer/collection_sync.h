@@ -101,8 +101,8 @@ class CollectionSync final : public Target {
   Result<void> Flush();
   // Without a thread of its own: commits what waits. A failure is what the next call returns.
   void CommitWaiting();
-  // Changes that are not committed yet.
-  size_t Waiting() const { return fifo_.Len(); }
+  // Is everything that was given so far committed?
+  bool Idle() const { return fifo_.Idle(); }
   // Complete up to the cursor since Start (or a list since then)?
   Cursor cursor() const;
   CollectionSyncStats Stats() const;

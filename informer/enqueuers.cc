@@ -108,12 +108,14 @@ Result<void> SharedInformer::EnqueueKept(Enqueuer& enqueuer) {
       StageItem(*enqueuer.queue, enqueuer.options.name, writer->transaction(), item, priority,
                 &staged);
     };
+    std::vector<PendingDeltas::Delivered> delivered;
     for (const PendingDeltas::Row& row : rows) {
       for (const ObjectChange& change : row.changes) {
         CallEnqueue(enqueuer.function, enqueuer.options.name, change, enqueue);
       }
+      delivered.push_back(PendingDeltas::DeliveredOf(row));
     }
-    LARDER_RETURN_IF_ERROR(kept.Acknowledge(*writer, rows));
+    LARDER_RETURN_IF_ERROR(kept.Acknowledge(*writer, delivered));
     LARDER_RETURN_IF_ERROR(writer->Commit(options_.durability));
     enqueuer.queue->Committed(std::move(staged));
   }

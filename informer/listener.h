@@ -19,8 +19,12 @@
 //  6. The first such stream lasts until the first list is complete. Changes of keys that it has not
 //     come to are left out, because it will show their outcome; while it is at the end of what is
 //     stored (idle), and there is room, they go through memory and the stream moves on with them.
-//     So a slow handler costs no disk during the first list. Rows are not needed before the stream
-//     is over: until then a durable name is not known, and a restart begins the stream again.
+//     So a slow handler costs no disk during the first list. It goes on beside rows, a piece after
+//     each page of them: keys that it has not come to have none. (Another stream waits until there
+//     are none at all.) Its end is told after one round over the rows that stood then: so also a
+//     handler that never catches up is synced, and its name known.
+//     Rows are not needed before the stream is over: until then a durable name is not known, and a
+//     restart begins the stream again.
 //     So a handler that blocks stalls nobody: its buffer is bounded, and its rows are bounded by
 //     the number of objects that it knows or that are stored.
 //     A raised revision of a known name is no first stream: the name stays known as it was, its
@@ -29,6 +33,8 @@
 //     the revision is remembered.
 //  7. A handler that gathers (EventHandler::MaxDelay) has dealt with a change when its Flush has
 //     returned, not before: every acknowledgement comes after one, and so do the rows on disk.
+//     Rows are read when everything told so far is acknowledged: only then do they begin with the
+//     state that the handler knows.
 //  8. A thread cannot be ended from outside. When a handler does not return in time, Stop() leaves
 //     its thread behind: detached, with the listener in its hands, and without a further look at
 //     the indexer, the store or the clock, which may be gone by then. It ends with the handler's
@@ -130,14 +136,15 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   void Run(const std::stop_token& stop);
   void Work(const std::stop_token& stop);
   bool Wait(const std::stop_token& stop);
-  Result<std::optional<std::vector<PendingDeltas::Row>>> ReadRows(const ObjectKey& after);
+  Result<std::optional<std::vector<PendingDeltas::Row>>> ReadRows();
   // False, as of Deliver: leave everything alone.
   Result<bool> DeliverBuffered(const std::stop_token& stop);
-  Result<bool> DeliverRows(const std::stop_token& stop);
+  Result<bool> DeliverRows(const std::stop_token& stop, bool one_page);
   Result<bool> DeliverOnce(const std::stop_token& stop);
-  Result<bool> AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows);
   // Puts the next piece of the stream into the buffer, when that has room.
   Result<void> ReadStream();
+  // Has it keys to tell that wait for nothing but their turn?
+  bool FirstStreamIsBehind() const;
   void EndStream() LARDER_REQUIRES(mutex_);
   bool HasRoom() const LARDER_REQUIRES(mutex_);
   bool OnlyListEndIsBuffered() const LARDER_REQUIRES(mutex_);
@@ -150,8 +157,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Result<bool> Flush(const std::stop_token& stop);
   Result<void> CallFlush();
   bool MayGather();
+  void AddDelivered(PendingDeltas::Delivered delivered);
   Result<void> AcknowledgeDelivered();
-  Result<void> CommitAcknowledged(Indexer::Writer& writer);
+  Result<void> EndRound();
   Result<void> RememberName();
   std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
   void NarrowToFilter(PendingDeltas::Row& row);
@@ -201,11 +209,16 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   std::atomic<bool> synced_{false};
   // The thread's, once it runs.
   bool note_due_ = false;  // the durable name is to be remembered when the stream is delivered
-  std::vector<std::pair<ObjectKey, uint64_t>> delivered_;  // rows to acknowledge
-  const std::chrono::nanoseconds max_delay_;               // the handler's
-  size_t unflushed_ = 0;                                   // changes that it gathers
-  Clock::Steady flush_at_{};                               // when there are any
-  std::jthread thread_;                                    // last
+  ObjectKey rows_after_;   // the last key that was read in this round over the rows
+  // The round meets every row of the first list; and one has.
+  bool list_rows_in_round_ = false;
+  bool list_rows_told_ = false;
+  std::vector<PendingDeltas::Delivered> delivered_;  // to acknowledge
+  size_t delivered_bytes_ = 0;                       // of its objects
+  const std::chrono::nanoseconds max_delay_;         // the handler's
+  size_t unflushed_ = 0;                             // changes that it gathers
+  Clock::Steady flush_at_{};                         // when there are any
+  std::jthread thread_;                              // last
 };
 
 }  // namespace larder

@@ -74,9 +74,11 @@ Result<bool> Listener::DeliverOnce(const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
   if (!flushed) return false;
   LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
+  const bool stream_has_turn = read && FirstStreamIsBehind();
+  LARDER_ASSIGN_OR_RETURN(const bool told, DeliverRows(stop, /*one_page=*/stream_has_turn));
+  if (!told) return false;
   LARDER_RETURN_IF_ERROR(read);
-  if (stop.stop_requested()) return true;
-  return DeliverRows(stop);
+  return true;
 }
 
 Result<void> Listener::DeliverWaiting(const std::stop_token& stop) {
@@ -124,7 +126,9 @@ Result<void> Listener::ReadStream() {
   Stream stream = Stream::kNone;
   {
     MutexLock lock(mutex_);
-    if (rows_waiting_) return {};  // what is in memory is delivered before them
+    // What is in memory is delivered before the rows. Of the keys that the first stream has not
+    // come to there are none.
+    if (rows_waiting_ && stream_ != Stream::kFirst) return {};
     // Changes may have come in before the write lock was ours.
     if (!buffer_.empty() && buffer_.size() >= options_.buffer_events / 2) return {};
     after = stream_after_;
@@ -170,6 +174,11 @@ Result<void> Listener::ReadStream() {
   return {};
 }
 
+bool Listener::FirstStreamIsBehind() const {
+  MutexLock lock(mutex_);
+  return stream_ == Stream::kFirst && !stream_idle_;
+}
+
 void Listener::EndStream() {
   const bool resync = stream_ == Stream::kResync;
   stream_ = Stream::kNone;
@@ -187,7 +196,7 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
       // A stream has its turn also while changes come without end.
       if (delivered >= kStreamPiece && stream_ != Stream::kNone) return true;
       // The first list ends when what spilled of it is delivered, too.
-      if (rows_waiting_ && OnlyListEndIsBuffered()) return true;
+      if (rows_waiting_ && OnlyListEndIsBuffered() && !list_rows_told_) return true;
       next = buffer_.front();
     }
     if (next.list_end) {
@@ -205,9 +214,11 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
       buffer_.pop_front();
       if (!next.list_end) buffer_bytes_ -= next.change.ByteSize();
     }
-    if (next.generation != 0)
-      delivered_.emplace_back(next.change.current()->key(), next.generation);
-    if (std::max(delivered_.size(), unflushed_) >= kAcknowledgeEvery) {
+    if (next.generation != 0) {
+      AddDelivered({next.change.current()->key(), next.generation, next.change.object});
+    }
+    if (std::max(delivered_.size(), unflushed_) >= kAcknowledgeEvery ||
+        delivered_bytes_ > options_.buffer_bytes) {
       LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
       if (!flushed) return false;
       SetError(AcknowledgeDelivered());
@@ -228,22 +239,22 @@ Result<void> Listener::RememberName() {
   return {};
 }
 
-Result<void> Listener::CommitAcknowledged(Indexer::Writer& writer) {
-  Result<void> outcome = writer.Commit(Durability::kRelaxed);
-  if (!outcome) rows_.CommitFailed();
-  return outcome;
+void Listener::AddDelivered(PendingDeltas::Delivered delivered) {
+  if (delivered.state) delivered_bytes_ += delivered.state->ByteSize();
+  delivered_.push_back(std::move(delivered));
 }
 
+// What cannot be acknowledged stays, and is tried again before anything is read.
 Result<void> Listener::AcknowledgeDelivered() {
   if (delivered_.empty()) return {};
   const auto writer = indexer_->BeginWrite();
-  size_t removed = 0;
-  for (const auto& [key, generation] : delivered_) {
-    LARDER_ASSIGN_OR_RETURN(const bool one, rows_.Acknowledge(*writer, key, generation));
-    if (one) ++removed;
+  LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, delivered_));
+  if (auto outcome = writer->Commit(Durability::kRelaxed); !outcome) {
+    rows_.CommitFailed();
+    return outcome;
   }
-  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
   delivered_.clear();
+  delivered_bytes_ = 0;
   MutexLock lock(mutex_);
   row_count_ -= std::min(row_count_, removed);
   return {};
@@ -255,8 +266,8 @@ bool Listener::OnlyListEndIsBuffered() const {
   return buffer_.size() == 1 && buffer_.front().list_end;
 }
 
-// nullopt: what is in memory comes first.
-Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const ObjectKey& after) {
+// The next page of the round. nullopt: what is in memory comes first.
+Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows() {
   std::optional<Indexer::View> view;
   {
     // No commit is under way now: one that began to spill has put the changes before that into the
@@ -265,10 +276,14 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
     {
       MutexLock lock(mutex_);
       if (!buffer_.empty() && !OnlyListEndIsBuffered()) return std::nullopt;
+      if (rows_after_.name.empty()) list_rows_in_round_ = OnlyListEndIsBuffered();
     }
     view = rows_.BeginRead(*writer);
   }
-  LARDER_ASSIGN_OR_RETURN(auto rows, rows_.Read(*view, after, kRowsPerRead, options_.buffer_bytes));
+  LARDER_ASSIGN_OR_RETURN(auto rows,
+                          rows_.Read(*view, rows_after_, kRowsPerRead, options_.buffer_bytes));
+  ObjectKey last = rows.empty() ? ObjectKey() : rows.back().key;
+  const size_t count = rows.size();
   // Let go of before the commit: a store that is to be opened again waits for all who read from it.
   view.reset();
   const auto writer = indexer_->BeginWrite();
@@ -277,54 +292,53 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows(const 
   // On the disk before the handler is told: what a power loss takes back would leave it believing
   // in an object whose delete it does not hear of. One sync for so many rows.
   if (marked) LARDER_RETURN_IF_ERROR(writer->Commit(Durability::kSync));
+  rows_after_ = std::move(last);
+  // What changed since it was read is told in the next round.
+  if (rows.size() < count) list_rows_in_round_ = false;
   return rows;
 }
 
-// False: left behind.
-Result<bool> Listener::DeliverRows(const std::stop_token& stop) {
-  ObjectKey after;
+// To the end of the round, or one page of it. False: left behind.
+Result<bool> Listener::DeliverRows(const std::stop_token& stop, bool one_page) {
   for (;;) {
     {
       MutexLock lock(mutex_);
       if (!rows_waiting_) return true;
     }
     if (stop.stop_requested()) return true;
-    LARDER_ASSIGN_OR_RETURN(auto read, ReadRows(after));
-    if (!read) return true;
-    std::vector<PendingDeltas::Row>& rows = *read;
-    size_t done = 0;
-    for (; done < rows.size() && !stop.stop_requested(); ++done) {
-      for (const ObjectChange& change : rows[done].changes) {
+    LARDER_ASSIGN_OR_RETURN(const auto rows, ReadRows());
+    if (!rows) return true;
+    for (const PendingDeltas::Row& row : *rows) {
+      if (stop.stop_requested()) break;
+      for (const ObjectChange& change : row.changes) {
         if (!Deliver(change)) return false;
       }
+      AddDelivered(PendingDeltas::DeliveredOf(row));
     }
-    rows.resize(done);
     LARDER_ASSIGN_OR_RETURN(const bool flushed, Flush(stop));
     if (!flushed) return false;
-    LARDER_ASSIGN_OR_RETURN(const bool drained, AcknowledgeRows(rows));
-    if (drained || stop.stop_requested()) return true;
-    // Past the last key: begin again at the first.
-    after = rows.empty() ? ObjectKey{} : rows.back().key;
+    LARDER_RETURN_IF_ERROR(AcknowledgeDelivered());
+    if (stop.stop_requested()) return true;
+    if (rows_after_.name.empty()) {
+      LARDER_RETURN_IF_ERROR(EndRound());
+      return true;
+    }
+    if (one_page) return true;
   }
 }
 
-// True when no row was left and changes go through memory again. The write lock
-// is held meanwhile, so no row can come between the look and the switch.
-Result<bool> Listener::AcknowledgeRows(const std::vector<PendingDeltas::Row>& rows) {
+// When no row was left changes go through memory again. The write lock is held meanwhile, so no row
+// can come between the look and the switch.
+Result<void> Listener::EndRound() {
+  if (list_rows_in_round_) list_rows_told_ = true;
   const auto writer = indexer_->BeginWrite();
-  LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, rows));
-  LARDER_RETURN_IF_ERROR(CommitAcknowledged(*writer));
-  size_t left = 1;
-  if (rows.empty()) {
-    LARDER_ASSIGN_OR_RETURN(left, rows_.Count(/*limit=*/1));
-  }
+  LARDER_ASSIGN_OR_RETURN(const size_t left, rows_.Count(/*limit=*/1));
+  if (left > 0) return {};
   MutexLock lock(mutex_);
-  row_count_ -= std::min(row_count_, removed);
-  if (left > 0) return false;
   row_count_ = 0;
   rows_.NoRowsLeft();
   rows_waiting_ = spilling_ = false;
-  return true;
+  return {};
 }
 
 bool Listener::Deliver(const ObjectChange& change) {

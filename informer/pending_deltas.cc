@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "informer/key_set.h"
 #include "schema/delta_generated.h"
 
 namespace larder {
@@ -113,10 +114,7 @@ Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
   // Of a delete that an add follows it is still the delete's.
   const bool recreated = before && row.kind == fbs::DeltaKind_Recreated;
   row.inferred = recreated ? before->inferred : change.inferred;
-  // Of an add that is told before this row is read, the row says what the handler knows by then.
-  const bool told = update && before && before->kind == fbs::DeltaKind_Added && !before->unheard &&
-                    IsOwn(before->generation);
-  // And of one that may have been told by an earlier process, the first change says what it told.
+  // Of an add that may have been told by an earlier process, the first change says what it told.
   const bool may_be_told = !narrowed && before && before->kind == fbs::DeltaKind_Added &&
                            !before->unheard && before->known.empty();
   const ObjectPtr& stored = change.stored ? change.stored : change.old;
@@ -129,10 +127,9 @@ Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
       LARDER_ASSIGN_OR_RETURN(row.first, writer.EncodeOld(stored, stored));
     }
   }
-  if (deleted || told || may_be_told || (!before && change.old)) {
+  if (deleted || may_be_told || (!before && change.old)) {
     LARDER_ASSIGN_OR_RETURN(row.known, writer.EncodeOld(change.old, stored));
-  } else if (before && !(narrowed && row.kind == fbs::DeltaKind_Added &&
-                         !IsOwn(before->generation))) {  // else this process has told nothing
+  } else if (before) {
     row.known = std::move(before->known);
     row.first = std::move(before->first);
   }
@@ -165,9 +162,7 @@ Result<PendingDeltas::Row> PendingDeltas::ReadRow(const Indexer::View& view, con
   change.inferred = stored.inferred;
   LARDER_ASSIGN_OR_RETURN(change.old, decode(stored.known));
   LARDER_ASSIGN_OR_RETURN(change.stored, decode(stored.first));
-  if (stored.kind == fbs::DeltaKind_Added && !IsOwn(stored.generation)) {
-    row.told = std::exchange(change.old, nullptr);
-  }
+  if (stored.kind == fbs::DeltaKind_Added) row.told = std::exchange(change.old, nullptr);
   ObjectPtr now;
   if (stored.kind != fbs::DeltaKind_Deleted) {
     auto found = indexer_->GetByKey(key, view);
@@ -237,24 +232,44 @@ Result<bool> PendingDeltas::HandOut(Indexer::Writer& writer, std::vector<Row>* r
   return marked;
 }
 
-Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows) {
+PendingDeltas::Delivered PendingDeltas::DeliveredOf(const Row& row) {
+  return {row.key, row.generation, row.changes.empty() ? nullptr : row.changes.back().object};
+}
+
+Result<size_t> PendingDeltas::Acknowledge(Indexer::Writer& writer,
+                                          const std::vector<Delivered>& delivered) {
   size_t removed = 0;
-  for (const Row& row : rows) {
-    LARDER_ASSIGN_OR_RETURN(const bool one, Acknowledge(writer, row.key, row.generation));
-    if (one) ++removed;
+  KeySet later;  // of a key the last counts
+  for (auto one = delivered.rbegin(); one != delivered.rend(); ++one) {
+    if (!later.Insert(one->key)) continue;
+    const Result<bool> gone = AcknowledgeOne(writer, *one);
+    if (!gone) {
+      memory_.Forget();
+      return tl::unexpected(gone.error());
+    }
+    if (*gone) ++removed;
   }
   return removed;
 }
 
-Result<bool> PendingDeltas::Acknowledge(Indexer::Writer& writer, const ObjectKey& key,
-                                        uint64_t generation) {
-  LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, key));
+Result<bool> PendingDeltas::AcknowledgeOne(Indexer::Writer& writer, const Delivered& delivered) {
+  LARDER_ASSIGN_OR_RETURN(const auto bytes, writer.GetDelta(handler_, delivered.key));
   if (!bytes) return false;
-  LARDER_ASSIGN_OR_RETURN(const Stored stored, Decode(*bytes, key));
-  if (stored.generation != generation) return false;
-  writer.DeleteDelta(handler_, key);
-  memory_.Set(key, RowMemory::Row::kNone);
-  return true;
+  LARDER_ASSIGN_OR_RETURN(Stored stored, Decode(*bytes, delivered.key));
+  if (stored.generation == delivered.generation) {
+    writer.DeleteDelta(handler_, delivered.key);
+    memory_.Set(delivered.key, RowMemory::Row::kNone);
+    return true;
+  }
+  // A delete brings the last state there was, whatever was told before.
+  const bool updated = stored.kind == fbs::DeltaKind_Added || stored.kind == fbs::DeltaKind_Updated;
+  if (!updated || !delivered.state) return false;
+  LARDER_ASSIGN_OR_RETURN(EncodedObject known,
+                          indexer_->store()->Encode(indexer_->collection().id, *delivered.state));
+  stored.kind = fbs::DeltaKind_Updated;
+  stored.known = std::move(known.value);
+  writer.PutDelta(handler_, delivered.key, Encode(stored), stored.known);
+  return false;
 }
 
 Result<size_t> PendingDeltas::Count(size_t limit) const {

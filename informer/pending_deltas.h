@@ -23,10 +23,11 @@
 // and ends with the one now, and those two decide. What narrowing makes of a row is stored before
 // the handler is told, so that what comes later is merged into what it was told.
 //
-// The reverse of an add that is not heard: an add that this process has told, or will tell before
-// it reads the row (it is in memory, or was read), and then an update. To a later process the row
-// is an add, because it cannot know either. To this one it is an update, from the state that the
-// handler knows.
+// What changes again between the telling and its acknowledgement is a new row, which still begins
+// with the state before: a process that ends here leaves nobody who knows what was told. With the
+// acknowledgement it begins with what was told, as an update, also where it was an add. So who
+// acknowledges what was told before reading on never brings a handler an older `old` than it has
+// heard.
 #pragma once
 
 #include <cstdint>
@@ -74,12 +75,16 @@ class PendingDeltas {
   // first. Writes down what narrowing made of them. Drops those that changed since they were read,
   // or went. False: there is nothing to commit.
   Result<bool> HandOut(Indexer::Writer& writer, std::vector<Row>* rows) const;
-  // Removes the rows that did not change since they were read; returns how
-  // many.
-  Result<size_t> Acknowledge(Indexer::Writer& writer, const std::vector<Row>& rows);
-  // The same for changes delivered from memory: removes a key's row when its
-  // last change was this one.
-  Result<bool> Acknowledge(Indexer::Writer& writer, const ObjectKey& key, uint64_t generation);
+  // What the handler has dealt with: a row, or a change from memory.
+  struct Delivered {
+    ObjectKey key;
+    uint64_t generation = 0;
+    ObjectPtr state;  // that it knows now; null: none
+  };
+  static Delivered DeliveredOf(const Row& row);
+  // In the order of their delivery. Removes the rows that did not change since, and returns how
+  // many; one that did begins with what was delivered. An error: nothing is to be committed.
+  Result<size_t> Acknowledge(Indexer::Writer& writer, const std::vector<Delivered>& delivered);
   uint64_t last_generation() const { return generation_; }
   // What was merged or acknowledged in the last transaction is not stored.
   void CommitFailed() { memory_.Forget(); }
@@ -93,6 +98,7 @@ class PendingDeltas {
  private:
   Result<Row> ReadRow(const Indexer::View& view, const ObjectKey& key,
                       std::string_view bytes) const;
+  Result<bool> AcknowledgeOne(Indexer::Writer& writer, const Delivered& delivered);
   // Is a row of this generation of this object's own making?
   bool IsOwn(uint64_t generation) const { return generation > first_ && generation <= generation_; }
 

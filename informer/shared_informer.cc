@@ -354,8 +354,8 @@ std::chrono::milliseconds SharedInformer::CursorAge() const {
 
 std::chrono::milliseconds SharedInformer::SyncLag() const {
   const auto now = options_.clock->WallNow();
-  const bool current = HasSynced() && sync_->Waiting() == 0 &&
-                       reflector_->Status().state == ReflectorState::kWatching;
+  const bool current =
+      HasSynced() && sync_->Idle() && reflector_->Status().state == ReflectorState::kWatching;
   MutexLock lock(mutex_);
   if (current) current_at_ = now;
   return Between(current_at_, now);

@@ -168,6 +168,11 @@ size_t DeltaFifo::Len() const {
   return open_.deltas.size();
 }
 
+bool DeltaFifo::Idle() const {
+  MutexLock lock(mutex_);
+  return out_ == 0 && open_.Empty();
+}
+
 bool DeltaFifo::Full() const {
   MutexLock lock(mutex_);
   return !HasRoom();

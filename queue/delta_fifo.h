@@ -115,6 +115,8 @@ class DeltaFifo {
   Result<void> WaitUntilEmpty(const std::stop_token& stop = {});
   // Deltas that wait.
   size_t Len() const;
+  // Is everything that was put committed?
+  bool Idle() const;
   // Would the next Put have to wait for room?
   bool Full() const;
   // No more Puts; Pop hands out what is left, then nullopt.

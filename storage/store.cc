@@ -277,9 +277,7 @@ Result<ObjectPtr> Store::Decode(CollectionId collection, const ObjectKey& key,
 void Store::WaitForDictionaries() { impl_->dictionaries().WaitIdle(); }
 
 SnapshotPtr Store::TakeSnapshot() const {
-  const auto database = impl_->database();
-  if (!database) return nullptr;
-  return std::make_shared<const Snapshot>(database);
+  return std::make_shared<const Snapshot>(impl_->database());
 }
 
 namespace {

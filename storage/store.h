@@ -202,7 +202,8 @@ class Store {
   Result<ObjectPtr> Decode(CollectionId collection, const ObjectKey& key,
                            std::string_view value) const;
 
-  // Reading. A null snapshot means now.
+  // Reading. A null snapshot means now. One that was taken while the store was away, to be opened
+  // again, reads nothing, also later: every call is an error.
   SnapshotPtr TakeSnapshot() const;
   Result<ObjectPtr> Get(CollectionId collection, const ObjectKey& key,
                         const SnapshotPtr& snapshot = nullptr) const;  // kNotFound

@@ -35,8 +35,9 @@ class Snapshot {
  public:
   explicit Snapshot(std::shared_ptr<Database> database)
       : database_(std::move(database)),
-        snapshot_(database_->mode() == Database::Mode::kReader ? nullptr
-                                                               : (*database_)->GetSnapshot()) {}
+        snapshot_(!database_ || database_->mode() == Database::Mode::kReader
+                      ? nullptr
+                      : (*database_)->GetSnapshot()) {}
   ~Snapshot() {
     if (snapshot_) (*database_)->ReleaseSnapshot(snapshot_);
   }
@@ -47,7 +48,7 @@ class Snapshot {
   const rocksdb::Snapshot* get() const { return snapshot_; }
 
  private:
-  std::shared_ptr<Database> database_;
+  std::shared_ptr<Database> database_;  // null: there was none
   // Null for a secondary, which stands still between CatchUp calls.
   const rocksdb::Snapshot* snapshot_;
 };

@@ -39,7 +39,7 @@ class Verifier {
         begin_(std::chrono::steady_clock::now()) {}
 
   Result<VerifyReport> Run() {
-    if (!snapshot_) return tl::unexpected(impl_.Unavailable());
+    if (!snapshot_->database()) return tl::unexpected(impl_.Unavailable());
     CheckBlocks();
     LARDER_ASSIGN_OR_RETURN(const auto collections, CheckMeta());
     std::set<CollectionId> known;

@@ -497,21 +497,6 @@ TEST_F(IndexerTest, ObjectsAreFoundByNamespaceWithoutAnIndexOfOnesOwn) {
   EXPECT_EQ(Must(indexer_->ByIndex(kNamespaceIndex, "node-1")).size(), 3U);
 }
 
-TEST_F(IndexerTest, AnIndexKeyWithoutItsObjectIsDamageForEveryReader) {
-  Write({Thing("a", 1, "node-1", "web", {})});
-  const auto records = Must(store_->IndexRecords(indexer_->collection().id));
-  const auto node = std::find_if(records.begin(), records.end(),
-                                 [](const IndexRecord& record) { return record.name == "node"; });
-  ASSERT_NE(node, records.end());
-  Transaction transaction = store_->Begin();
-  transaction.PutIndexKey(indexer_->collection().id, node->id, "node-1", {"n", "gone"}, "uid");
-  Must(store_->Commit(std::move(transaction), Durability::kRelaxed));
-  EXPECT_EQ(CodeOf(indexer_->ByIndex("node", "node-1")), ErrorCode::kCorruption);
-  Query query;
-  query.index = {"node", "node-1"};
-  EXPECT_EQ(CodeOf(Lister(indexer_.get()).List(query)), ErrorCode::kCorruption);
-}
-
 TEST_F(IndexerTest, AnIndexReadAgreesWithTheObjectsBesideIt) {
   for (int i = 0; i < 20; ++i) Upsert(Thing("t" + std::to_string(i), 2, "even", "web", {}));
   std::jthread writer([this](const std::stop_token& stop) {

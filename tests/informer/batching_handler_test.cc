@@ -8,7 +8,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "tests/informer/fixture.h"
+#include "tests/informer/listener_fixture.h"
 
 namespace larder {
 namespace {
@@ -325,6 +325,25 @@ TEST_F(BatchingHandlerTest, FillsAQueueWhoseItemsAreOnDiskWhenTheChangesAreAckno
   ASSERT_TRUE(again);
   EXPECT_EQ((*again)->Get(), "x/a");
   EXPECT_EQ((*again)->Get(), "x/b");
+}
+
+// The store was restored before what came last was acknowledged.
+using BatchingRowsTest = PendingRowsTest;
+TEST_F(BatchingRowsTest, SeesTheWayBackFromWhatIsNotAcknowledgedYet) {
+  std::shared_ptr<Listener> listener;
+  std::vector<std::string> versions;
+  const auto handler =
+      std::make_shared<BatchingHandler>(Config(1), [&](const auto& batch) -> Result<void> {
+        versions.emplace_back(batch.front().object->resource_version());
+        if (versions.back() == "9") Update(*listener, "a", 8);
+        return {};
+      });
+  Know(handler, "a");
+  listener = Restart(handler);
+  Update(*listener, "a", 9);
+  Drain(*listener);
+  EXPECT_THAT(versions, ElementsAre("7", "9", "8"));
+  EXPECT_EQ(handler->duplicates(), 0U);
 }
 
 Sink sent;

@@ -62,10 +62,11 @@ class PendingRowsTest : public ListenerTest {
     ASSERT_TRUE(writer->Upsert(Pod(name), *indexer_->Prepare(*Pod(name))));
     Commit(listener, *writer, {ChangeType::kAdded, nullptr, Pod(name), false, false});
   }
+  // Also back to an older version, as of a server that was restored.
   void Update(Listener& listener, const std::string& name, int version) {
     const auto writer = indexer_->BeginWrite();
-    const auto change =
-        *writer->Upsert(Pod(name, version), *indexer_->Prepare(*Pod(name, version)));
+    const auto change = *writer->Upsert(Pod(name, version), *indexer_->Prepare(*Pod(name, version)),
+                                        Indexer::Writer::Expect::kAny);
     Commit(listener, *writer, {ChangeType::kUpdated, change.old, Pod(name, version), false, false});
   }
   void Delete(Listener& listener, const std::string& name) {
@@ -77,6 +78,17 @@ class PendingRowsTest : public ListenerTest {
     ASSERT_TRUE(listener.Stage(writer, change));
     ASSERT_TRUE(writer.Commit(Durability::kRelaxed));
     listener.Publish(/*committed=*/true);
+  }
+  // The handler knows it, and nothing waits.
+  void Know(const std::shared_ptr<EventHandler>& handler, const std::string& name) {
+    const auto listener = Restart(handler);
+    Add(*listener, name);
+    Drain(*listener);
+  }
+  static void Drain(Listener& listener) {
+    listener.Start();
+    while (listener.Stats().rows != 0 || listener.Stats().buffered != 0) std::this_thread::yield();
+    listener.Stop();
   }
   size_t Stored() { return *PendingDeltas(indexer_.get(), "slow").Count(); }
 

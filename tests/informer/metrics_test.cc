@@ -130,5 +130,23 @@ TEST_F(MetricsTest, SyncLagGrowsFromTheLastMomentThatTheCacheWasCurrent) {
   EXPECT_EQ(Value(R"(cache_sync_lag{collection="pods"})"), 0);
 }
 
+TEST_F(MetricsTest, SyncLagGrowsWhileACommitIsUnderWay) {
+  CreatePod("a");
+  InformerOptions options;
+  options.clock = &clock_;
+  Open(options);
+  Sync();
+  const RecordingHandler waiter;
+  const auto current = [&](const auto&) { return informer_->SyncLag().count() == 0; };
+  ASSERT_TRUE(waiter.WaitFor(current));
+  disk_.HoldLogWriteWith("held-back");
+  CreatePod("held-back");
+  disk_.AwaitHeld();
+  clock_.Shift(std::chrono::seconds(90));
+  EXPECT_GE(informer_->SyncLag(), std::chrono::seconds(90));
+  disk_.LetGo();
+  EXPECT_TRUE(waiter.WaitFor(current));
+}
+
 }  // namespace
 }  // namespace larder

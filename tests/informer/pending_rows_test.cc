@@ -1,6 +1,8 @@
 // What waits on disk for a handler that is behind, and how it is told.
 #include <fmt/format.h>
 
+#include <atomic>
+#include <functional>
 #include <future>
 #include <map>
 #include <random>
@@ -163,13 +165,6 @@ TEST_F(PendingRowsTest, WhateverHappensTheHandlerEndsWithWhatIsStored) {
   std::map<std::string, int> truth;  // name and version
   size_t buffer_events = 0;
   auto listener = Restart(handler_, buffer_events);
-  const auto drain = [&] {
-    listener->Start();
-    while (listener->Stats().rows != 0 || listener->Stats().buffered != 0) {
-      std::this_thread::yield();
-    }
-    listener->Stop();
-  };
   for (int version = 10; version < 1500; ++version) {
     const std::string name(1, static_cast<char>('a' + random() % 6));
     const auto known = truth.find(name);
@@ -197,13 +192,13 @@ TEST_F(PendingRowsTest, WhateverHappensTheHandlerEndsWithWhatIsStored) {
     }
     ASSERT_EQ(listener->Stats().rows, Stored()) << "seed " << seed << ", version " << version;
     if (random() % 40 == 0) {
-      if (random() % 2 == 0) drain();
+      if (random() % 2 == 0) Drain(*listener);
       buffer_events = random() % 3 * 4;
       listener = Restart(handler_, buffer_events);
     }
   }
   listener = Restart(handler_);
-  drain();
+  Drain(*listener);
   EXPECT_EQ(Stored(), 0U);
   for (char name = 'a'; name < 'g'; ++name) {
     const auto known = truth.find(std::string(1, name));
@@ -212,6 +207,177 @@ TEST_F(PendingRowsTest, WhateverHappensTheHandlerEndsWithWhatIsStored) {
               known == truth.end() ? "deleted" : std::to_string(known->second))
         << name << ", seed " << seed;
   }
+}
+
+// The update spills behind one that is in memory, and is told first.
+TEST_F(PendingRowsTest, AnUpdateBehindOneThatWasToldBeginsWithWhatWasTold) {
+  Know(handler_, "a");
+  const auto listener = Restart(handler_, /*buffer_events=*/2);
+  Update(*listener, "a", 8);
+  Update(*listener, "a", 9);
+  ASSERT_TRUE(listener->Stats().spilling);
+  Drain(*listener);
+  EXPECT_EQ(handler_->Calls(),
+            (std::vector<std::string>{"add x/a", "update x/a 7→8", "update x/a 8→9"}));
+}
+
+// A handler that compares old and new would miss the way back.
+TEST_F(PendingRowsTest, AnUpdateWhileARowIsToldBeginsWithThatRow) {
+  Know(handler_, "a");
+  std::shared_ptr<Listener> listener;
+  std::vector<std::string> updates;
+  const auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_update = [&](const ObjectPtr& old, const ObjectPtr& now) {
+    updates.push_back(fmt::format("{}→{}", old->resource_version(), now->resource_version()));
+    if (now->resource_version() == "8") Update(*listener, "a", 9);
+  };
+  listener = Restart(handler);
+  Update(*listener, "a", 8);
+  Drain(*listener);
+  EXPECT_EQ(updates, (std::vector<std::string>{"7→8", "8→9"}));
+}
+
+// The add is acknowledged at the stop, so to the next process, too, it is an update.
+TEST_F(PendingRowsTest, AnAddThatChangesWhileItIsToldIsAnUpdateFromThen) {
+  std::shared_ptr<Listener> listener;
+  const auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_add = [&](const ObjectPtr&, bool) {
+    Update(*listener, "a", 8);
+    listener->RequestStop();
+  };
+  listener = Restart(handler);
+  Add(*listener, "a");
+  listener->Start();
+  while (listener->Stats().delivered == 0) std::this_thread::yield();
+  listener->Stop();
+  Drain(*Restart(handler_));
+  EXPECT_EQ(handler_->Calls(), (std::vector<std::string>{"update x/a 7→8"}));
+}
+
+TEST_F(PendingRowsTest, ARowThatCouldNotBeAcknowledgedIsNotToldTwice) {
+  Know(handler_, "a");
+  std::vector<std::string> updates;
+  const auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_update = [&](const ObjectPtr& old, const ObjectPtr& now) {
+    updates.push_back(fmt::format("{}→{}", old->resource_version(), now->resource_version()));
+    if (updates.size() == 1) disk_.FailLogWritesWith("slow");
+  };
+  const auto listener = Restart(handler);
+  Update(*listener, "a", 8);
+  listener->Start();
+  while (!listener->Stats().error) std::this_thread::yield();
+  disk_.FailLogWritesWith("");
+  Update(*listener, "a", 9);
+  while (listener->Stats().rows != 0) std::this_thread::yield();
+  listener->Stop();
+  EXPECT_EQ(updates, (std::vector<std::string>{"7→8", "8→9"}));
+}
+
+// A handler that is told of a change causes the next one, so that rows never end.
+class EndlessRowsTest : public PendingRowsTest {
+ protected:
+  std::shared_ptr<EventHandlerFuncs> Handler() {
+    auto handler = std::make_shared<EventHandlerFuncs>();
+    handler->on_add = [this](const ObjectPtr& object, bool initial) {
+      if (initial) ++initial_;
+      Change(*object);
+    };
+    handler->on_update = [this](const ObjectPtr&, const ObjectPtr& now) { Change(*now); };
+    return handler;
+  }
+  bool Eventually(const std::function<bool()>& holds) {
+    return handler_->WaitFor([&](const auto&) { return holds(); });
+  }
+
+  std::shared_ptr<Listener> listener_;
+  std::atomic<int> initial_ = 0;
+  std::atomic<bool> enough_ = false;
+
+ private:
+  void Change(const Object& object) {
+    if (enough_ || object.name() != "a") return;
+    Update(*listener_, "a", std::stoi(std::string(object.resource_version())) + 1);
+  }
+};
+
+TEST_F(EndlessRowsTest, AStreamHasItsTurnWhileRowsComeWithoutEnd) {
+  ASSERT_TRUE(names_->Forget("slow"));
+  for (char name = 'a'; name <= 'z'; ++name) {
+    const auto writer = indexer_->BeginWrite();
+    const ObjectPtr pod = Pod(std::string(1, name));
+    ASSERT_TRUE(writer->Upsert(pod, *indexer_->Prepare(*pod)));
+    ASSERT_TRUE(writer->Commit(Durability::kRelaxed));
+  }
+  listener_ = Restart(Handler(), /*buffer_events=*/1);
+  listener_->Start();
+  EXPECT_TRUE(Eventually([&] { return initial_ == 26; }));
+  EXPECT_TRUE(Eventually([&] { return listener_->HasSynced(); }));
+  EXPECT_EQ(names_->Revision("slow"), 1U) << "and a restart goes on from here";
+  enough_ = true;
+  EXPECT_TRUE(Eventually([&] { return listener_->Stats().rows == 0; }));
+  listener_->Stop();
+}
+
+TEST_F(EndlessRowsTest, AFirstListEndsBehindTheRowsThatStoodThen) {
+  enough_ = true;
+  Know(Handler(), "a");
+  enough_ = false;
+  listener_ = Restart(Handler());
+  Update(*listener_, "a", 8);
+  listener_->Start();
+  EXPECT_TRUE(Eventually([&] { return listener_->HasSynced(); }));
+  enough_ = true;
+  listener_->Stop();
+}
+
+// Changes before and while the handler is told, through memory and from rows, by one process after
+// the other.
+TEST_F(PendingRowsTest, WhateverHappensOldIsWhatTheHandlerHeardLast) {
+  const uint64_t seed = testing::Seed();
+  std::mt19937_64 random(seed);
+  std::shared_ptr<Listener> listener;
+  std::map<std::string, std::string> heard, truth;  // name and version
+  std::vector<std::string> wrong;
+  int version = 10;
+  const auto change = [&] {
+    const std::string name(1, static_cast<char>('a' + random() % 6));
+    if (truth.count(name) == 0) {
+      Add(*listener, name);
+      truth[name] = "7";
+    } else if (random() % 8 == 0) {
+      Delete(*listener, name);
+      truth.erase(name);
+    } else {
+      Update(*listener, name, ++version);
+      truth[name] = std::to_string(version);
+    }
+  };
+  const auto hear = [&](const ObjectPtr& object, bool there) {
+    heard.erase(std::string(object->name()));
+    if (there) heard.emplace(object->name(), object->resource_version());
+    if (random() % 3 == 0) change();
+  };
+  const auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_add = [&](const ObjectPtr& object, bool) { hear(object, true); };
+  handler->on_update = [&](const ObjectPtr& old, const ObjectPtr& now) {
+    const std::string& last = heard[std::string(now->name())];
+    if (old->resource_version() != last) {
+      wrong.push_back(fmt::format("{}: {}→{} after {}", now->name(), old->resource_version(),
+                                  now->resource_version(), last));
+    }
+    hear(now, true);
+  };
+  handler->on_delete = [&](const ObjectPtr& last, bool) { hear(last, false); };
+  for (int round = 0; round < 500; ++round) {
+    if (round % 10 == 0) listener = Restart(handler, random() % 3 * 2);
+    for (uint64_t changes = random() % 8; changes > 0; --changes) change();
+    ASSERT_TRUE(listener->DeliverWaiting({}));
+  }
+  while (Stored() != 0 || listener->Stats().buffered != 0) {
+    ASSERT_TRUE(listener->DeliverWaiting({}));
+  }
+  EXPECT_EQ(wrong, std::vector<std::string>{}) << "seed " << seed;
+  EXPECT_EQ(heard, truth) << "seed " << seed;
 }
 
 }  // namespace
