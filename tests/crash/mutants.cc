@@ -89,8 +89,10 @@ void ListAgain(Store* store, CollectionId collection) {
 }
 
 void CommitRowFirst(Store* store, CollectionId collection, const Object& changed) {
+  // Of a first list any row may be there.
+  const auto cursor = store->GetCursor(collection);
   const auto encoded = store->Encode(collection, changed);
-  if (!encoded) return;
+  if (!cursor || cursor->state != SyncState::kSynced || !encoded) return;
   Transaction transaction = store->Begin();
   transaction.PutObject(collection, *encoded);
   (void)store->Commit(std::move(transaction), Durability::kRelaxed);

@@ -189,7 +189,7 @@ class Subject {
 
   void Staged(const ObjectChange& change, const Enqueue& enqueue) {
     if (Is("cursor-first")) CommitCursorFirst(store_.get(), collection_, *change.current());
-    if (Is("row-ahead") && change.object) {
+    if (Is("row-ahead") && change.old && change.object) {
       CommitRowFirst(store_.get(), collection_, *change.object);
     }
     if (Is("index-left")) LeaveIndexKey(store_.get(), collection_, *change.current());
