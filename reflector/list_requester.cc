@@ -303,11 +303,14 @@ Result<ListRequester::End> ListRequester::FetchDiffering(const std::vector<Objec
                             target_.StoredIsNewer(object->key(), object->resource_version()));
     if (older) {
       LARDER_ASSIGN_OR_RETURN(ObjectPtr now, FetchOne({.key = object->key()}, stop));
-      // Gone, or another shard's: the watch tells of that. Until then the list has named it.
       if (now && shard_.Matches(now->ns(), now->uid())) {
         object = std::move(now);
         LARDER_ASSIGN_OR_RETURN(rewound,
                                 target_.StoredIsNewer(object->key(), object->resource_version()));
+      } else {
+        // Gone, or another shard's. What is stored may be of a time that the server has lost: then
+        // its end has an older version, and the watch's word of it would not be believed.
+        rewound = true;
       }
     }
     if (rewound) return MakeError(ErrorCode::kConflict, "older than what is stored");

@@ -15,20 +15,22 @@ namespace {
 struct Length {
   std::string manifest;  // its file's name
   uint64_t bytes = 0;
+  uint64_t checksum = 0;  // of so many bytes
 };
 
 std::string LengthPath(const std::string& store_path) { return store_path + "/manifest-length"; }
 
 // A line with a checksum: one that is damaged or was cut off says nothing.
 std::string Encode(const Length& length) {
-  const std::string text = fmt::format("{} {}", length.manifest, length.bytes);
+  const std::string text =
+      fmt::format("{} {} {:016x}", length.manifest, length.bytes, length.checksum);
   return fmt::format("{} {:016x}\n", text, XXH3_64bits(text.data(), text.size()));
 }
 
 std::optional<Length> Decode(const std::string& text) {
   Length length;
   std::istringstream in(text);
-  in >> length.manifest >> length.bytes;
+  in >> length.manifest >> length.bytes >> std::hex >> length.checksum;
   if (!in || Encode(length) != text) return std::nullopt;
   return length;
 }
@@ -45,6 +47,15 @@ std::optional<Length> CurrentLength(rocksdb::Env* env, const std::string& store_
     return std::nullopt;
   }
   return length;
+}
+
+// Of the manifest's first `bytes`; nullopt: there are not so many.
+std::optional<uint64_t> ChecksumOf(rocksdb::Env* env, const std::string& path, uint64_t bytes) {
+  std::string content;
+  if (!rocksdb::ReadFileToString(env, path, &content).ok() || content.size() < bytes) {
+    return std::nullopt;
+  }
+  return XXH3_64bits(content.data(), bytes);
 }
 
 // RocksDB counts what it has appended once that is synced.
@@ -70,17 +81,29 @@ Result<void> ManifestGuard::Check(rocksdb::Env* env, const std::string& store_pa
   if (!rocksdb::ReadFileToString(env, LengthPath(store_path), &text).ok()) return {};
   const std::optional<Length> noted = Decode(text);
   const std::optional<Length> now = CurrentLength(env, store_path);
-  if (!noted || !now || noted->manifest != now->manifest || now->bytes >= noted->bytes) return {};
+  if (!noted || !now || noted->manifest != now->manifest) return {};
+  constexpr std::string_view kAdvice =
+      "repair the store (larder verify --repair), or remove it to have everything listed anew";
+  if (now->bytes < noted->bytes) {
+    return MakeError(ErrorCode::kCorruption,
+                     "store {}: {} has {} bytes and had {}: its end is lost; {}", store_path,
+                     now->manifest, now->bytes, noted->bytes, kAdvice);
+  }
+  const auto checksum = ChecksumOf(env, store_path + "/" + now->manifest, noted->bytes);
+  // What cannot be read is RocksDB's to say.
+  if (!checksum || *checksum == noted->checksum) return {};
   return MakeError(ErrorCode::kCorruption,
-                   "store {}: {} has {} bytes and had {}: its end is lost; repair the store "
-                   "(larder verify --repair), or remove it to have everything listed anew",
-                   store_path, now->manifest, now->bytes, noted->bytes);
+                   "store {}: {} is damaged: its first {} bytes are not what was written; {}",
+                   store_path, now->manifest, noted->bytes, kAdvice);
 }
 
 void ManifestGuard::Note(rocksdb::DB& db) {
   MutexLock lock(mutex_);
-  const std::optional<Length> now = SyncedLength(db);
+  std::optional<Length> now = SyncedLength(db);
   if (!now) return;
+  const auto checksum = ChecksumOf(env_, store_path_ + "/" + now->manifest, now->bytes);
+  if (!checksum) return;
+  now->checksum = *checksum;
   std::string text = Encode(*now);
   if (text == noted_) return;
   if (rocksdb::WriteStringToFile(env_, text, LengthPath(store_path_), /*should_sync=*/false).ok()) {

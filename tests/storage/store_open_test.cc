@@ -105,6 +105,46 @@ TEST(StoreOpen, RefusesAManifestThatLostItsEnd) {
   EXPECT_TRUE(Must(store->GetNote("in the log")).has_value());
 }
 
+void FlipBit(const fs::path& path, uintmax_t at, int bit) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ (1 << bit)));
+}
+
+// RocksDB takes a record that seems to go on behind the file's end, or to be of a log before, for
+// the end of what was written, and reads the manifest as an older one.
+TEST(StoreOpen, RefusesAManifestWithAnyBitFlipped) {
+  const testing::TempDir dir;
+  {
+    const auto store = Must(Store::Open({.path = dir.path()}));
+    Transaction transaction = store->Begin();
+    transaction.PutNote("a", "b");
+    Must(store->Commit(std::move(transaction), Durability::kSync));
+    Must(Compact(*store));
+  }
+  fs::path manifest;
+  for (const auto& entry : fs::directory_iterator(dir.path())) {
+    if (entry.path().filename().string().rfind("MANIFEST", 0) == 0) manifest = entry.path();
+  }
+  int readable = 0;
+  for (uintmax_t at = fs::file_size(manifest) / 2; at < fs::file_size(manifest); ++at) {
+    for (const int bit : {2, 7}) {  // of a kind of record, and of its length
+      FlipBit(manifest, at, bit);
+      rocksdb::DBOptions options;
+      std::vector<std::string> names;
+      if (rocksdb::DB::ListColumnFamilies(options, dir.path(), &names).ok()) ++readable;
+      const auto refused = Store::Open({.path = dir.path()});
+      ASSERT_EQ(CodeOf(refused), ErrorCode::kCorruption) << "bit " << bit << " of byte " << at;
+      FlipBit(manifest, at, bit);
+    }
+  }
+  EXPECT_GT(readable, 0) << "RocksDB would have noticed each of them by itself";
+  const auto store = Must(Store::Open({.path = dir.path()}));
+  EXPECT_TRUE(Must(store->GetNote("a")).has_value());
+}
+
 // What is appended to the manifest and not synced is lost with the power, and nothing with it.
 TEST(StoreOpen, MissesNothingOfAManifestThatWasNotSynced) {
   const testing::TempDir dir;
