@@ -5,8 +5,8 @@
 // whole, older one, and so it does where a flipped bit makes its last record seem longer than the
 // file; but the logs of what was flushed since are gone, so commits would be missing in the middle
 // of the stream, without a word. So its length and a checksum are written down beside it (in the
-// file `manifest-length`) when a flush or a compaction is complete, before RocksDB removes the logs.
-// That is not synced: what is lost or old only notices less.
+// file `manifest-length`) when a flush or a compaction is complete, before RocksDB removes the
+// logs. That is not synced: what is lost or old only notices less.
 //
 // Thread-safe.
 #pragma once
