@@ -49,7 +49,7 @@ std::optional<Length> CurrentLength(rocksdb::Env* env, const std::string& store_
   return length;
 }
 
-// Of the manifest's first `bytes`; nullopt: there are not so many.
+// Of the manifest's first `bytes`; nullopt: there are not so many, or they cannot be read.
 std::optional<uint64_t> ChecksumOf(rocksdb::Env* env, const std::string& path, uint64_t bytes) {
   std::string content;
   if (!rocksdb::ReadFileToString(env, path, &content).ok() || content.size() < bytes) {

@@ -16,7 +16,31 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class ManagerTest : public ControllerTest {};
+class ManagerTest : public ControllerTest {
+ protected:
+  // One that runs when the manager is stopped, and is done a little later.
+  void ExpectARunningReconcileFinishes(const ManagerOptions& options) {
+    auto gate = std::make_shared<Gate>();
+    std::atomic<bool> finished{false};
+    auto manager = RunPods(
+        [&, gate](ReconcileContext& context, const ReconcileRequest& request) {
+          runs_.Add(request.key.ToString());
+          gate->Wait();
+          finished = !context.stop().stop_requested();
+          return Result<Outcome>(Outcome::Done());
+        },
+        options);
+    CreatePod("a");
+    ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
+    std::jthread opener([&] {
+      // While Stop waits; nothing depends on which of the two comes first.
+      RealClock()->SleepFor(milliseconds(50), {});
+      gate->Open();
+    });
+    EXPECT_TRUE(manager->Stop());
+    EXPECT_TRUE(finished);
+  }
+};
 
 TEST_F(ManagerTest, IsReadyWhenItsStoresAreInSync) {
   auto manager = RunPods();
@@ -149,46 +173,13 @@ TEST_F(ManagerTest, TheStoresKeyMayComeFromAVariable) {
 }
 
 TEST_F(ManagerTest, LetsRunningReconcilesFinish) {
-  auto gate = std::make_shared<Gate>();
-  std::atomic<bool> finished{false};
-  auto manager = RunPods([&, gate](ReconcileContext& context, const ReconcileRequest& request) {
-    runs_.Add(request.key.ToString());
-    gate->Wait();
-    finished = !context.stop().stop_requested();
-    return Result<Outcome>(Outcome::Done());
-  });
-  CreatePod("a");
-  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
-  std::jthread opener([&] {
-    // While Stop waits; nothing depends on which of the two comes first.
-    RealClock()->SleepFor(milliseconds(50), {});
-    gate->Open();
-  });
-  EXPECT_TRUE(manager->Stop());
-  EXPECT_TRUE(finished);
+  ExpectARunningReconcileFinishes(environment_->Options());
 }
 
 TEST_F(ManagerTest, AShutdownTimeoutThatIsForEverLetsReconcilesFinish) {
   ManagerOptions options = environment_->Options();
   options.config.shutdown_timeout = std::chrono::hours(2'562'047);
-  auto gate = std::make_shared<Gate>();
-  std::atomic<bool> finished{false};
-  auto manager = RunPods(
-      [&, gate](ReconcileContext& context, const ReconcileRequest& request) {
-        runs_.Add(request.key.ToString());
-        gate->Wait();
-        finished = !context.stop().stop_requested();
-        return Result<Outcome>(Outcome::Done());
-      },
-      options);
-  CreatePod("a");
-  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/a") == 1; }));
-  std::jthread opener([&] {
-    RealClock()->SleepFor(milliseconds(50), {});
-    gate->Open();
-  });
-  EXPECT_TRUE(manager->Stop());
-  EXPECT_TRUE(finished);
+  ExpectARunningReconcileFinishes(options);
 }
 
 TEST_F(ManagerTest, AsksReconcilesToEndAfterTheDeadlineAndKeepsTheirKeys) {

@@ -38,7 +38,19 @@ class MetricsTest : public InformerTest {
     return at == std::string::npos ? -9 : std::stod(text.substr(at + sample.size() + 2));
   }
 
+  void OpenOnTheClock() {
+    CreatePod("a");
+    options_.clock = &clock_;
+    Open(options_);
+    Sync();
+  }
+  bool IsCurrentSoon() {
+    return RecordingHandler().WaitFor(
+        [&](const auto&) { return informer_->SyncLag().count() == 0; });
+  }
+
   ShiftedClock clock_;
+  InformerOptions options_;  // with that clock
   prometheus::Registry prometheus_;
 };
 
@@ -109,43 +121,31 @@ TEST_F(MetricsTest, SizeIsKnownAfterARestartWithoutCounting) {
 }
 
 TEST_F(MetricsTest, SyncLagGrowsFromTheLastMomentThatTheCacheWasCurrent) {
-  CreatePod("a");
-  InformerOptions options;
-  options.clock = &clock_;
-  Open(options);
-  Sync();
-  const RecordingHandler waiter;
-  const auto current = [&](const auto&) { return informer_->SyncLag().count() == 0; };
-  ASSERT_TRUE(waiter.WaitFor(current));
+  OpenOnTheClock();
+  ASSERT_TRUE(IsCurrentSoon());
   Close();
   clock_.Shift(std::chrono::seconds(90));
-  Open(options);
+  Open(options_);
   EXPECT_GE(informer_->SyncLag(), std::chrono::seconds(90)) << "also while nothing ran";
   EXPECT_GE(informer_->CursorAge(), std::chrono::seconds(90));
   informer_->PublishMetrics();
   EXPECT_GE(Value(R"(cache_sync_lag{collection="pods"})"), 90);
   Sync();
-  ASSERT_TRUE(waiter.WaitFor(current));
+  ASSERT_TRUE(IsCurrentSoon());
   informer_->PublishMetrics();
   EXPECT_EQ(Value(R"(cache_sync_lag{collection="pods"})"), 0);
 }
 
 TEST_F(MetricsTest, SyncLagGrowsWhileACommitIsUnderWay) {
-  CreatePod("a");
-  InformerOptions options;
-  options.clock = &clock_;
-  Open(options);
-  Sync();
-  const RecordingHandler waiter;
-  const auto current = [&](const auto&) { return informer_->SyncLag().count() == 0; };
-  ASSERT_TRUE(waiter.WaitFor(current));
+  OpenOnTheClock();
+  ASSERT_TRUE(IsCurrentSoon());
   disk_.HoldLogWriteWith("held-back");
   CreatePod("held-back");
   disk_.AwaitHeld();
   clock_.Shift(std::chrono::seconds(90));
   EXPECT_GE(informer_->SyncLag(), std::chrono::seconds(90));
   disk_.LetGo();
-  EXPECT_TRUE(waiter.WaitFor(current));
+  EXPECT_TRUE(IsCurrentSoon());
 }
 
 }  // namespace
