@@ -168,6 +168,8 @@ void SetTls(const ClientConfig& config, const Credential& credential, Setter& se
     set(CURLOPT_SSLKEYTYPE, "PEM");
     set.Blob(CURLOPT_SSLCERT_BLOB, credential.certificate_pem);
     set.Blob(CURLOPT_SSLKEY_BLOB, credential.key_pem);
+    // Without one libcurl (7.88) reads a null pointer where the key has a passphrase.
+    set(CURLOPT_KEYPASSWD, "");
   }
 }
 
@@ -305,11 +307,16 @@ Error ErrorFromCurl(CURLcode code, const EasyHandle& handle) {
       meaning = ErrorCode::kProtocol;
       hint = "the server's certificate was refused: ";
       break;
+    // To those who asked for something of the server an invalid argument would be theirs.
     case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-      // To those who asked for something of the server an invalid argument would be theirs.
       meaning = ErrorCode::kUnauthorized;
-      hint = "the certificate, key or CA in the configuration cannot be used: ";
+      hint =
+          "the client certificate or key in the configuration cannot be used (a key with a "
+          "passphrase is not supported): ";
+      break;
+    case CURLE_SSL_CACERT_BADFILE:
+      meaning = ErrorCode::kUnauthorized;
+      hint = "the CA in the configuration cannot be used: ";
       break;
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:

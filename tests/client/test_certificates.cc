@@ -74,6 +74,15 @@ std::string Identity::KeyPem() const {
   return FromBio(bio);
 }
 
+std::string Identity::KeyPemWithPassphrase() const {
+  const std::string passphrase = "open sesame";
+  BIO* bio = BIO_new(BIO_s_mem());
+  PEM_write_bio_PrivateKey(bio, key.get(), EVP_aes_256_cbc(),
+                           reinterpret_cast<const unsigned char*>(passphrase.data()),
+                           static_cast<int>(passphrase.size()), nullptr, nullptr);
+  return FromBio(bio);
+}
+
 Authority::Authority(const std::string& name)
     : self_(Make({.common_name = name, .alternative_names = {}}, true, nullptr)) {}
 

@@ -23,6 +23,7 @@ struct Identity {
 
   std::string CertificatePem() const;
   std::string KeyPem() const;
+  std::string KeyPemWithPassphrase() const;
 };
 
 struct CertificateSpec {

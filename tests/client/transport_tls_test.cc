@@ -178,6 +178,21 @@ TEST_F(TlsTest, AKeyThatDoesNotFitIsTheConfigurationsFault) {
   EXPECT_EQ(response.error().code, ErrorCode::kUnauthorized) << response.error().message;
 }
 
+TEST_F(TlsTest, AKeyWithAPassphraseIsTheConfigurationsFault) {
+  TestServer server(authority_.SignServer());
+  Serve(server);
+  const auto client = authority_.Sign({.common_name = "client", .alternative_names = {}});
+  ClientConfig config = Trusting(server, authority_);
+  config.client_certificate_data = client.CertificatePem();
+  config.client_key_data = client.KeyPemWithPassphrase();
+  ASSERT_THAT(config.client_key_data, HasSubstr("ENCRYPTED"));
+  const auto response = Try(config);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, ErrorCode::kUnauthorized) << response.error().message;
+  EXPECT_THAT(response.error().message, HasSubstr("a passphrase is not supported"));
+  EXPECT_EQ(requests_, 0);
+}
+
 TEST_F(TlsTest, AnAuthorityThatIsNoPemIsTheConfigurationsFault) {
   TestServer server(authority_.SignServer());
   Serve(server);
