@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/thread_name.h"
+#include "client/retry.h"
 #include "client/timestamp.h"
 
 namespace larder {
@@ -198,7 +199,8 @@ void EventRecorder::WriteWithRetry(const SeriesPtr& series, const std::stop_toke
       return;
     }
     if (!result.error().IsRetryable() || attempt == kMaxAttempts ||
-        !options_.clock->SleepFor(result.error().retry_after.value_or(pause), stop)) {
+        !options_.clock->SleepFor(
+            std::max<std::chrono::milliseconds>(pause, ServerPause(result.error())), stop)) {
       ++dropped_;
       spdlog::warn("event {} about {} was not written: {}", series->reason, object,
                    result.error().ToString());

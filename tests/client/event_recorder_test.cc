@@ -167,6 +167,24 @@ TEST(EventRecorder, ARefusedEventIsDroppedAndARetryableOneIsNot) {
   EXPECT_EQ(attempts, 3);
 }
 
+TEST(EventRecorder, AnAbsurdRetryAfterHoldsEventsUpForAMinuteAtMost) {
+  FakeClock clock;
+  std::atomic<int> attempts{0};
+  FakeTransport transport([&](const Request& request) -> Result<Response> {
+    if (++attempts > 1) return Echo(request);
+    return tl::unexpected(Error{ErrorCode::kTooManyRequests, "not now", 10min, {}});
+  });
+  EventRecorder::Options options = Named();
+  options.clock = &clock;
+  EventRecorder recorder(transport, options);
+  recorder.Event(*Pod("a"), EventLevel::kNormal, "R", "m");
+  while (attempts == 0 || clock.Waiters() == 0) std::this_thread::yield();
+  clock.Advance(1min);
+  const Clock::Steady give_up = Soon();
+  while (attempts == 1 && RealClock()->Now() < give_up) std::this_thread::yield();
+  EXPECT_EQ(attempts, 2);
+}
+
 // A create whose answer was lost may have been done.
 TEST(EventRecorder, ARetryHasTheSameNameAndOneThatIsThereIsDone) {
   FakeClock clock;
