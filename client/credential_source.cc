@@ -63,23 +63,26 @@ Result<std::shared_ptr<const Credential>> CredentialSource::Get(const std::stop_
   for (;;) {
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped by the caller");
     if (IsFresh()) return current_;
-    if (!loading_) break;
-    clock_->WaitUntil(mutex_, loaded_, Clock::Steady::max(), stop);
+    if (loading_) {
+      clock_->WaitUntil(mutex_, loaded_, Clock::Steady::max(), stop);
+      continue;
+    }
+    loading_ = true;
+    const std::shared_ptr<const Credential> previous = current_;
+    const bool renew = !IsUsable();
+    lock.unlock();
+    Result<Credential> loaded = Load(stop, previous.get(), renew);
+    lock.lock();
+    loading_ = false;
+    loaded_.notify_all();
+    if (!loaded) return tl::unexpected(std::move(loaded).error());
+    if (loaded->generation == 0) loaded->generation = next_generation_++;
+    current_ = std::make_shared<const Credential>(*std::move(loaded));
+    loaded_at_ = clock_->Now();
+    // Dropped while it was read again, what was read may still be what was refused.
+    if (renew) dropped_ = false;
+    if (!dropped_) return current_;
   }
-  loading_ = true;
-  const std::shared_ptr<const Credential> previous = current_;
-  const bool renew = !IsUsable();
-  lock.unlock();
-  Result<Credential> loaded = Load(stop, previous.get(), renew);
-  lock.lock();
-  loading_ = false;
-  loaded_.notify_all();
-  if (!loaded) return tl::unexpected(std::move(loaded).error());
-  loaded->generation = next_generation_++;
-  current_ = std::make_shared<const Credential>(*std::move(loaded));
-  loaded_at_ = clock_->Now();
-  dropped_ = false;
-  return current_;
 }
 
 bool CredentialSource::Drop(const Credential& refused) {

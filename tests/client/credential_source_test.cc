@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
 
+#include <functional>
 #include <thread>
 
 #include "client/timestamp.h"
@@ -16,6 +19,17 @@ using ::larder::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::chrono_literals;
+
+// Does something whenever a line is logged.
+class AtEachLogLine final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit AtEachLogLine(std::function<void()> act) : act_(std::move(act)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg&) override { act_(); }
+  void flush_() override {}
+  const std::function<void()> act_;
+};
 
 class CredentialSourceTest : public ::testing::Test {
  protected:
@@ -150,6 +164,34 @@ TEST_F(CredentialSourceTest, ThePluginRunsAgainWhenItsCredentialWasRefused) {
   // A late complaint about the first one does not cost the second.
   EXPECT_TRUE(source.Drop(*first));
   EXPECT_EQ((*source.Get({}))->authorization, "Bearer t2");
+}
+
+// Reading the other files again does not make it another one.
+TEST_F(CredentialSourceTest, APluginsCredentialIsRefusedAlsoWhenFilesWereReadAgainSince) {
+  ClientConfig config;
+  config.ca_file = dir_.Write("ca", "pem");
+  config.exec = Plugin(R"({"token":"t%s"})");
+  CredentialSource source(config, &clock_);
+  const auto first = *source.Get({});
+  clock_.Advance(1min);
+  ASSERT_NE(*source.Get({}), first);
+  EXPECT_TRUE(source.Drop(*first));
+  EXPECT_EQ((*source.Get({}))->authorization, "Bearer t2");
+}
+
+TEST_F(CredentialSourceTest, WhatIsRefusedWhileFilesAreReadAgainStaysRefused) {
+  ClientConfig config;
+  config.ca_file = dir_.Write("ca", "pem");
+  config.exec = Plugin(R"({"token":"t%s"})");
+  CredentialSource source(config, &clock_);
+  const auto first = *source.Get({});
+  std::filesystem::remove(config.ca_file);  // which is said in the log, in the middle of it
+  clock_.Advance(1min);
+  const LogCapture log;
+  spdlog::default_logger()->sinks().push_back(
+      std::make_shared<AtEachLogLine>([&] { EXPECT_TRUE(source.Drop(*first)); }));
+  EXPECT_EQ((*source.Get({}))->authorization, "Bearer t2");
+  EXPECT_EQ(Runs(), 2);
 }
 
 // A missing file is no missing object.
