@@ -161,7 +161,10 @@ Result<void> ReflectorMachine::TakeObject(const WatchEvent& event) {
   if (ours) {
     const ObjectKey key = object->key();
     LARDER_RETURN_IF_ERROR(target_.Event(ToEventType(event.type), std::move(object)));
-    if (promise_ && promise_->key == key) promise_.reset();
+    if (promise_ && promise_->key == key &&
+        CompareResourceVersions(version, promise_->stored).value_or(1) > 0) {
+      promise_.reset();
+    }
     if (newer) witness_ = {key, version, event.type == WatchEvent::Type::kDeleted};
   }
   if (newer) {

@@ -104,13 +104,9 @@ ReflectorMachine::State ReflectorMachine::Check() {
   if (cursor_.empty() || list_due_) return AfterChecks();
   const Result<Look> look = LookAtServer();
   if (!look) return Fail(look.error(), State::kChecking, larder::ToString(look.error().code));
-  // What a relist fetched alone may be newer than its list.
-  const bool ahead = witness_ && !list_unfinished_ &&
-                     CompareResourceVersions(witness_->resource_version, cursor_).value_or(0) > 0;
-  const std::string& known = ahead ? witness_->resource_version : cursor_;
-  if (CompareResourceVersions(look->version, known).value_or(-1) < 0) {
+  if (CompareResourceVersions(look->version, NewestStored()).value_or(-1) < 0) {
     spdlog::warn("{}: the server is at version {}, which is lower than the stored {}",
-                 options_.name, look->version, known);
+                 options_.name, look->version, NewestStored());
     return Rewound();
   }
   if (!Agrees(*look)) {
@@ -130,6 +126,13 @@ ReflectorMachine::State ReflectorMachine::Rewound() {
   return ListAnew();
 }
 
+// What a relist fetched alone may be newer than its list.
+const std::string& ReflectorMachine::NewestStored() const {
+  const bool ahead = witness_ && !list_unfinished_ &&
+                     CompareResourceVersions(witness_->resource_version, cursor_).value_or(0) > 0;
+  return ahead ? witness_->resource_version : cursor_;
+}
+
 // A server that was restored and has since passed our version still shows the newest change that we
 // know as it was before, or as it became by something that we should know, too. Where it shows
 // something newer, or nothing any more, the watch has to tell of that.
@@ -140,10 +143,11 @@ bool ReflectorMachine::Agrees(const Look& look) {
                             ? !witness_->deleted && *look.witness == witness_->resource_version
                             : witness_->deleted;
   if (as_known) return true;
-  if (look.witness && CompareResourceVersions(*look.witness, cursor_).value_or(1) <= 0) {
+  const std::string& known = NewestStored();
+  if (look.witness && CompareResourceVersions(*look.witness, known).value_or(1) <= 0) {
     return false;
   }
-  promise_ = {witness_->key, look.version};
+  promise_ = {witness_->key, known, look.version};
   return true;
 }
 

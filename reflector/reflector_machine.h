@@ -73,6 +73,7 @@ class ReflectorMachine {
   Result<bool> SameCluster();
   Result<Look> LookAtServer();
   Result<Look> LookWith(const Request& request);
+  const std::string& NewestStored() const;
   bool Agrees(const Look& look);
   State Rewound();
   State AfterChecks();
@@ -130,10 +131,11 @@ class ReflectorMachine {
   std::string cluster_uid_;         // what the target was filled from; empty: not known
   bool list_unfinished_ = false;    // the target was left in the middle of a list
   std::optional<Witness> witness_;  // the newest change up to the cursor, where it is known
-  // The server shows a change of this object, so its watch must tell of one before it is past this
-  // version.
+  // The server shows a change of this object, so its watch must tell of one that is newer than what
+  // is stored of it, before it is past the version at which it was seen.
   struct Promise {
     ObjectKey key;
+    std::string stored;
     std::string version;
   };
   std::optional<Promise> promise_;

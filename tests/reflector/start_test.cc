@@ -217,6 +217,30 @@ TEST_F(WitnessTest, AServerThatIsNotAsFarIsRewound) {
   ExpectRewound();
 }
 
+// The watch would tell of that change, and the newer one of the lost time would stay.
+TEST_F(WitnessTest, OlderThanWhatWasFetchedAheadIsRewound) {
+  Stored(false, {{.name = "a", .version = "23"}});
+  target.position.witness = {{"x", "a"}, "25", false};
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, GoneBeforeWhatWasFetchedAheadIsRewound) {
+  Stored(false, {});
+  target.position.witness = {{"x", "a"}, "25", false};
+  server.Push(
+      Answer::Watch({EventLine("DELETED", {.name = "a", .version = "23"}), BookmarkLine("35")}));
+  ExpectRewound();
+}
+
+TEST_F(WitnessTest, GoneAfterWhatWasFetchedAheadIsFine) {
+  Stored(false, {});
+  target.position.witness = {{"x", "a"}, "25", false};
+  server.Push(
+      Answer::Watch({EventLine("MODIFIED", {.name = "a", .version = "25"}),
+                     EventLine("DELETED", {.name = "a", .version = "27"}), BookmarkLine("35")}));
+  ExpectResumed();
+}
+
 TEST_F(WitnessTest, ThereAgainIsRewound) {
   Stored(true, {{.name = "a", .version = "8"}});
   ExpectRewound();
