@@ -178,9 +178,9 @@ ReflectorMachine::State ReflectorMachine::ListFailed(const Error& error, State a
 ReflectorMachine::State ReflectorMachine::StreamList() {
   const WireMessage* const wire = wire_.message();
   watch_time_ = requests_.DrawWatchTime();
-  Result<std::unique_ptr<WatchStream>> stream =
-      WatchStream::Open(transport_, requests_.WatchList(watch_time_, Requests::FormFor(wire)),
-                        options_, clock_, recorder_, wire, token_);
+  Result<std::unique_ptr<WatchStream>> stream = WatchStream::Open(
+      transport_, requests_.WatchList(list_version_, watch_time_, Requests::FormFor(wire)),
+      options_, clock_, recorder_, wire, token_);
   if (!stream) return ListFailed(stream.error(), State::kStreamingList);
   stream_ = *std::move(stream);
   recorder_.WatchOpened();

@@ -117,8 +117,8 @@ Request Requests::Watch(std::string_view version, std::chrono::seconds time, For
   return request;
 }
 
-Request Requests::WatchList(std::chrono::seconds time, Form form) const {
-  Request request = Watch(options_.first_list_from_cache ? "0" : "", time, form);
+Request Requests::WatchList(std::string_view version, std::chrono::seconds time, Form form) const {
+  Request request = Watch(version, time, form);
   request.query.emplace_back("sendInitialEvents", "true");
   request.query.emplace_back("resourceVersionMatch", "NotOlderThan");
   return request;

@@ -44,8 +44,8 @@ class Requests {
   // After how long the server is to end the next watch.
   std::chrono::seconds DrawWatchTime();
   Request Watch(std::string_view version, std::chrono::seconds time, Form form) const;
-  // A watch that begins with the whole collection as ADDED events.
-  Request WatchList(std::chrono::seconds time, Form form) const;
+  // A watch that begins with the whole collection as ADDED events; `version` as for List.
+  Request WatchList(std::string_view version, std::chrono::seconds time, Form form) const;
   // One object by itself, not older than `version`, if one is given; needs the right to get.
   Request ForObject(const ObjectKey& key, std::string_view version, Form form) const;
   // The same as a list of at most one, which needs the right to list, and by which the server

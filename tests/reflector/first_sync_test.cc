@@ -118,6 +118,18 @@ TEST_F(FirstSyncTest, StreamsTheListAndKeepsTheStream) {
   EXPECT_EQ(QueryValue(request, "sendInitialEvents"), "true");
 }
 
+TEST_F(FirstSyncTest, StreamsTheListFromTheServersCacheOnlyTheFirstTime) {
+  options.first_sync = FirstSync::kWatchList;
+  options.first_list_from_cache = true;
+  server.Push(Answer::Watch({EventLine("ADDED", kA), BookmarkLine("9", true), BookmarkLine("8")}));
+  server.Push(Answer::Json(PodListJson("7", {})));  // restored from a backup
+  server.Push(Answer::Watch({BookmarkLine("7", true)}));
+  Run();
+  EXPECT_THAT(server.Requests(), ElementsAre("WL", "V", "WL"));
+  EXPECT_EQ(QueryValue(server.FullRequests().front(), "resourceVersion"), "0");
+  EXPECT_EQ(QueryValue(server.FullRequests().back(), "resourceVersion"), "");
+}
+
 TEST_F(FirstSyncTest, FallsBackToAListWhenStreamingIsRefused) {
   options.first_sync = FirstSync::kWatchList;
   server.Push(Answer::Status(422, "Invalid"));
