@@ -61,6 +61,13 @@ std::string NameForLog(std::string_view json) {
   return " (" + shown + ")";
 }
 
+// A proxy or an aggregated server may cut a list into pages that nobody asked for. What is not in
+// the first of them is not gone.
+Result<void> CheckWhole(const ListHead& head) {
+  if (head.continue_token.empty()) return {};
+  return MakeError(ErrorCode::kUnsupported, "the server sends this list in pages");
+}
+
 constexpr std::string_view kMetadataKind = "PartialObjectMetadata";
 
 // What the server cut down to its metadata, as an object of its own kind: that is what an Event
@@ -123,6 +130,7 @@ Result<ListRequester::Outcome> ListRequester::ReadFull(const Job& job,
                           Open(requests_.List(job.version, Requests::FormFor(wire)), wire, stop));
   LARDER_RETURN_IF_ERROR(target_.BeginList(job.why));
   LARDER_RETURN_IF_ERROR(ReadItems(job, *reader, stop));
+  LARDER_RETURN_IF_ERROR(CheckWhole(reader->head()));
   return Finish(job, reader->head());
 }
 
@@ -169,6 +177,7 @@ Result<ListRequester::Outcome> ListRequester::Differential(const Job& job,
     return Outcome{End::kTooMuch, {}};
   }
   const ListHead head = (*reader)->head();
+  if (!CheckWhole(head)) return Outcome{End::kTooMuch, {}};
   // Equal versions mean nothing on a server that lost some: found out before anything is fetched.
   if (IsVersion(head.resource_version) &&
       CompareResourceVersions(head.resource_version, job.cursor).value_or(0) < 0) {

@@ -42,8 +42,8 @@ class ListRequester {
     kDone,     // complete and committed
     kRewound,  // the server's version is lower than the cursor, or an object's than the stored
                // one: list in full, trusting no equal version
-    kTooMuch,  // too many objects differ, or the server has no metadata lists: a full list is
-               // cheaper
+    kTooMuch,  // too many objects differ, or the server has no metadata lists, or none in one
+               // answer: a full list is cheaper
   };
   struct Outcome {
     End end = End::kDone;

@@ -116,7 +116,10 @@ ReflectorMachine::State ReflectorMachine::Relist() {
     case ListRequester::End::kTooMuch:
       break;
   }
-  spdlog::info("{}: too much differs for a relist by metadata, listing in full", options_.name);
+  spdlog::info(
+      "{}: too much differs for a relist by metadata, or the server has no such list; listing in "
+      "full",
+      options_.name);
   return BeginListing(list_why_, list_version_);
 }
 

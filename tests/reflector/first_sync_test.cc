@@ -7,6 +7,7 @@ namespace larder {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 using FirstSyncTest = ReflectorTest;
@@ -84,6 +85,32 @@ TEST_F(FirstSyncTest, ReadsPages) {
   // A continue token stands alone.
   EXPECT_EQ(QueryValue(server.FullRequests()[1], "resourceVersion"), "");
   EXPECT_EQ(QueryValue(server.FullRequests()[1], "resourceVersionMatch"), "");
+}
+
+// A proxy or an aggregated server may cut a list into pages that nobody asked for.
+TEST_F(FirstSyncTest, ReadsPagesWhereTheServerPagesByItself) {
+  const Answer in_json = Answer::Json(PodListJson("9", {kA}, "next"));
+  const Answer in_protobuf = Answer::Protobuf(PodListProtobuf("9", {kA}, {}, "next"));
+  for (const Answer& first_page : {in_json, in_protobuf}) {
+    InstantClock instant;
+    std::stop_source source;
+    ScriptedTransport transport(&instant, &source);
+    RecordingTarget recording;
+    ReflectorOptions whole = options;
+    whole.clock = &instant;
+    transport.Push(first_page);
+    transport.Push(first_page);
+    transport.Push(Answer::Json(PodListJson("9", {kB})));
+    transport.Push(Answer::Watch({}));
+    auto made = Reflector::Create(whole, &transport, &recording);
+    ASSERT_TRUE(made);
+    (*made)->Run(source.get_token());
+    EXPECT_THAT(transport.Requests(), ElementsAre("L", "P", "P next", "W 9"));
+    EXPECT_THAT(recording.calls, ElementsAre("Start", "Begin first", "Item x/a@5", "Begin first",
+                                             "Item x/a@5", "Item x/b@7", "End 9"));
+    EXPECT_THAT(instant.Waits(), IsEmpty());
+    EXPECT_THAT(transport.FullRequests()[1].accept, HasSubstr("protobuf"));
+  }
 }
 
 TEST_F(FirstSyncTest, StartsTheListAgainWhenAPageTokenExpires) {

@@ -83,6 +83,21 @@ TEST_F(RelistTest, ListsInFullWhenTheServerDeclinesMetadata) {
   EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "L 10", "W 20"));
 }
 
+// What is not in the first page is not gone.
+TEST_F(RelistTest, SweepsNothingWhenTheMetadataListIsOnlyAPage) {
+  Stored();
+  const std::vector<TestPod> part = {now_[0]};
+  server.Push(Answer::Protobuf(MetadataListProtobuf("20", part, "next")));
+  server.Push(Answer::Json(PodListJson("20", part, "next")));
+  server.Push(Answer::Json(PodListJson("20", part, "next")));
+  server.Push(Answer::Json(PodListJson("20", {now_[1], now_[2]})));
+  server.Push(Answer::Watch({}));
+  Run();
+  EXPECT_THAT(Requests(), ElementsAre("W 10", "D 10", "L 10", "P", "P next", "W 20"));
+  EXPECT_EQ(target.Count("End"), 1U);
+  EXPECT_EQ(target.objects.size(), 3U);
+}
+
 TEST_F(RelistTest, ListsInFullWhenMuchDiffers) {
   Stored();
   options.max_single_fetches = 1;

@@ -144,8 +144,9 @@ std::string ProtobufField(uint32_t number, uint64_t value) {
 
 std::string ProtobufField(uint32_t number, std::string_view bytes) { return Field(number, bytes); }
 
-std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods) {
-  std::string list = ListMeta(version, {});
+std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods,
+                                 std::string_view continue_token) {
+  std::string list = ListMeta(version, continue_token);
   for (const TestPod& pod : pods) {
     list += Field(2, Field(1, MetadataMessage(pod) + Varint(7 << 3) + Varint(300) +
                                   Field(11, Field(1, "app") + Field(2, "web"))));

@@ -27,7 +27,8 @@ std::string BookmarkLine(std::string_view version, bool initial_events_end = fal
 std::string ErrorLine(int code, std::string_view reason);
 std::string NamespaceJson(std::string_view uid);
 // `application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList`.
-std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods);
+std::string MetadataListProtobuf(std::string_view version, const std::vector<TestPod>& pods,
+                                 std::string_view continue_token = {});
 // Whole pods, without `extra`; `more` is appended to each one's message.
 std::string PodListProtobuf(std::string_view version, const std::vector<TestPod>& pods,
                             std::string_view more = {}, std::string_view continue_token = {});
