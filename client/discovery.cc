@@ -16,6 +16,11 @@ constexpr char kAccept[] =
 // Of a large cluster with many custom resources the aggregated document has 1 to 2 MiB.
 constexpr size_t kMaxAnswerBytes = size_t{8} << 20;
 
+template <typename T>
+void Append(std::vector<T> more, std::vector<T>& to) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
 // How well a name fits: 0 is the plural; nullopt: not at all.
 std::optional<int> Fit(const ApiResource& api, const std::string& lower) {
   if (api.resource.resource == lower) return 0;
@@ -25,17 +30,25 @@ std::optional<int> Fit(const ApiResource& api, const std::string& lower) {
   return std::nullopt;
 }
 
-// The best fit among those with the group and version, where these are given. Among equals the
-// first one wins, that of the preferred version before the others of its group.
+// Where to look: in any group, or any version, where these are not given.
+struct Place {
+  std::optional<std::string_view> version;
+  std::optional<std::string_view> group;
+
+  bool Has(std::string_view its_group, std::string_view its_version) const {
+    return (!group || *group == its_group) && (!version || *version == its_version);
+  }
+};
+
+// The best fit there. Among equals the first one wins, that of the preferred version before the
+// others of its group.
 const ApiResource* BestFit(const std::vector<ApiResource>& all, std::string_view name,
-                           std::optional<std::string_view> version,
-                           std::optional<std::string_view> group) {
+                           const Place& place) {
   const std::string lower = LowerAscii(name);
   const ApiResource* best = nullptr;
   int best_fit = 0;
   for (const ApiResource& api : all) {
-    if (group && api.resource.group != *group) continue;
-    if (version && api.resource.version != *version) continue;
+    if (!place.Has(api.resource.group, api.resource.version)) continue;
     const std::optional<int> fit = Fit(api, lower);
     if (!fit) continue;
     const bool better = best == nullptr || *fit < best_fit ||
@@ -50,32 +63,65 @@ const ApiResource* BestFit(const std::vector<ApiResource>& all, std::string_view
 }
 
 // "name", "name.group", "name.version.group".
-const ApiResource* FindByName(const std::vector<ApiResource>& all, std::string_view text) {
-  const size_t dot = text.find('.');
-  const std::string_view name = text.substr(0, dot);
-  if (dot == std::string_view::npos) return BestFit(all, name, std::nullopt, std::nullopt);
-  const std::string_view rest = text.substr(dot + 1);
-  if (const ApiResource* found = BestFit(all, name, std::nullopt, rest)) return found;
-  const size_t second = rest.find('.');
-  // "pods.v1": a version of the core group.
-  if (second == std::string_view::npos) return BestFit(all, name, rest, "");
-  return BestFit(all, name, rest.substr(0, second), rest.substr(second + 1));
-}
-
-const ApiResource* FindByKind(const std::vector<ApiResource>& all, std::string_view api_version,
-                              std::string_view kind) {
-  const size_t slash = api_version.find('/');
-  const bool core = slash == std::string_view::npos;
-  const std::string_view group = core ? std::string_view() : api_version.substr(0, slash);
-  const std::string_view version = core ? api_version : api_version.substr(slash + 1);
-  const ApiResource* best = nullptr;
-  for (const ApiResource& api : all) {
-    if (api.resource.kind != kind || api.resource.group != group) continue;
-    if (!version.empty() && api.resource.version != version) continue;
-    if (best == nullptr || (api.preferred && !best->preferred)) best = &api;
+class ByName {
+ public:
+  explicit ByName(std::string_view text) : text_(text), name_(text.substr(0, text.find('.'))) {
+    if (name_.size() == text.size()) {
+      places_ = {{}};
+      return;
+    }
+    const std::string_view rest = text.substr(name_.size() + 1);
+    const size_t dot = rest.find('.');
+    // "pods.v1": a version of the core group.
+    const std::string_view group =
+        dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
+    places_ = {{std::nullopt, rest}, {rest.substr(0, dot), group}};
   }
-  return best;
-}
+  const ApiResource* In(const std::vector<ApiResource>& all) const {
+    for (const Place& place : places_) {
+      if (const ApiResource* found = BestFit(all, name_, place)) return found;
+    }
+    return nullptr;
+  }
+  bool MayBeIn(const GroupVersion& of) const {
+    return std::any_of(places_.begin(), places_.end(),
+                       [&](const Place& place) { return place.Has(of.group, of.version); });
+  }
+  std::string ToString() const { return std::string(text_); }
+
+ private:
+  const std::string_view text_;
+  const std::string_view name_;
+  std::vector<Place> places_;  // that the rest of the text may mean, the likelier first
+};
+
+class ByKind {
+ public:
+  ByKind(std::string_view api_version, std::string_view kind)
+      : api_version_(api_version), kind_(kind) {
+    const size_t slash = api_version.find('/');
+    const bool core = slash == std::string_view::npos;
+    place_.group = core ? std::string_view() : api_version.substr(0, slash);
+    const std::string_view version = core ? api_version : api_version.substr(slash + 1);
+    if (!version.empty()) place_.version = version;
+  }
+  const ApiResource* In(const std::vector<ApiResource>& all) const {
+    const ApiResource* best = nullptr;
+    for (const ApiResource& api : all) {
+      if (api.resource.kind != kind_) continue;
+      if (!place_.Has(api.resource.group, api.resource.version)) continue;
+      if (best == nullptr || (api.preferred && !best->preferred)) best = &api;
+    }
+    return best;
+  }
+  bool MayBeIn(const GroupVersion& of) const { return place_.Has(of.group, of.version); }
+  std::string ToString() const { return fmt::format("{} of {}", kind_, api_version_); }
+
+ private:
+  const std::string_view api_version_;
+  const std::string_view kind_;
+  Place place_;
+};
 
 }  // namespace
 
@@ -83,34 +129,35 @@ Discovery::Discovery(HttpTransport& transport) : Discovery(transport, Options())
 Discovery::Discovery(HttpTransport& transport, Options options)
     : transport_(transport), options_(options) {}
 
-template <typename Lookup>
-Result<Resource> Discovery::Find(const Lookup& lookup, std::string_view what,
-                                 const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(const Snapshot snapshot, Load(nullptr, stop));
-  if (const ApiResource* found = lookup(*snapshot)) return found->resource;
-  LARDER_ASSIGN_OR_RETURN(const Snapshot newer, RefreshForMiss(snapshot, stop));
+template <typename Sought>
+Result<Resource> Discovery::Find(const Sought& sought, const std::stop_token& stop) {
+  LARDER_ASSIGN_OR_RETURN(Snapshot snapshot, Load(nullptr, stop));
+  if (const ApiResource* found = sought.In(snapshot->resources)) return found->resource;
+  LARDER_ASSIGN_OR_RETURN(Snapshot newer, RefreshForMiss(snapshot, stop));
   if (newer != nullptr) {
-    if (const ApiResource* found = lookup(*newer)) return found->resource;
+    snapshot = std::move(newer);
+    if (const ApiResource* found = sought.In(snapshot->resources)) return found->resource;
   }
-  return MakeError(ErrorCode::kNotFound, "the server has no resource '{}'", what);
+  for (const GroupVersion& each : snapshot->unanswered) {
+    if (!sought.MayBeIn(each)) continue;
+    return MakeError(ErrorCode::kUnavailable, "discovery of {} failed; '{}' may be there",
+                     Printable(each.ToString(), Lines::kOne), sought.ToString());
+  }
+  return MakeError(ErrorCode::kNotFound, "the server has no resource '{}'", sought.ToString());
 }
 
 Result<Resource> Discovery::Resolve(std::string_view name, const std::stop_token& stop) {
-  const auto lookup = [name](const std::vector<ApiResource>& all) { return FindByName(all, name); };
-  return Find(lookup, name, stop);
+  return Find(ByName(name), stop);
 }
 
 Result<Resource> Discovery::ForKind(std::string_view api_version, std::string_view kind,
                                     const std::stop_token& stop) {
-  const auto lookup = [&](const std::vector<ApiResource>& all) {
-    return FindByKind(all, api_version, kind);
-  };
-  return Find(lookup, fmt::format("{} of {}", kind, api_version), stop);
+  return Find(ByKind(api_version, kind), stop);
 }
 
 Result<std::vector<ApiResource>> Discovery::Resources(const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Snapshot snapshot, Load(nullptr, stop));
-  return *snapshot;
+  return snapshot->resources;
 }
 
 Result<void> Discovery::Refresh(const std::stop_token& stop) {
@@ -146,40 +193,40 @@ Result<Discovery::Snapshot> Discovery::Load(const Snapshot& before, const std::s
   }
   loading_ = true;
   lock.unlock();
-  Result<std::vector<ApiResource>> all = ReadAll(stop);
+  Result<Discovered> all = ReadAll(stop);
   lock.lock();
   loading_ = false;
   tried_at_ = options_.clock->Now();
   loaded_.notify_all();
   if (!all) return tl::unexpected(std::move(all).error());
-  snapshot_ = std::make_shared<const std::vector<ApiResource>>(*std::move(all));
+  snapshot_ = std::make_shared<const Discovered>(*std::move(all));
   return snapshot_;
 }
 
-Result<std::vector<ApiResource>> Discovery::ReadAll(const std::stop_token& stop) {
-  LARDER_ASSIGN_OR_RETURN(std::vector<ApiResource> all, ReadRoot("/api", stop));
-  LARDER_ASSIGN_OR_RETURN(std::vector<ApiResource> groups, ReadRoot("/apis", stop));
-  all.insert(all.end(), std::make_move_iterator(groups.begin()),
-             std::make_move_iterator(groups.end()));
+Result<Discovered> Discovery::ReadAll(const std::stop_token& stop) {
+  Discovered all;
+  for (const char* root : {"/api", "/apis"}) LARDER_RETURN_IF_ERROR(ReadRoot(root, all, stop));
   return all;
 }
 
-Result<std::vector<ApiResource>> Discovery::ReadRoot(const std::string& root,
-                                                     const std::stop_token& stop) {
+Result<void> Discovery::ReadRoot(const std::string& root, Discovered& all,
+                                 const std::stop_token& stop) {
   Request request;
   request.path = root;
   request.accept = kAccept;
   request.max_response_bytes = kMaxAnswerBytes;
   Result<Response> answer = transport_.Do(request, stop);
   // Not every server has both roots.
-  if (!answer && answer.error().code == ErrorCode::kNotFound) return std::vector<ApiResource>();
+  if (!answer && answer.error().code == ErrorCode::kNotFound) return {};
   if (!answer) return tl::unexpected(std::move(answer).error());
   if (DocumentKind(answer->body) == "APIGroupDiscoveryList") {
-    return ParseAggregatedDiscovery(answer->body);
+    LARDER_ASSIGN_OR_RETURN(Discovered these, ParseAggregatedDiscovery(answer->body));
+    Append(std::move(these.resources), all.resources);
+    Append(std::move(these.unanswered), all.unanswered);
+    return {};
   }
   LARDER_ASSIGN_OR_RETURN(const std::vector<GroupVersion> versions,
                           ParseGroupVersions(answer->body));
-  std::vector<ApiResource> all;
   for (const GroupVersion& each : versions) {
     Request one;
     one.path = root + (each.group.empty() ? "" : "/" + each.group) + "/" + each.version;
@@ -189,14 +236,17 @@ Result<std::vector<ApiResource>> Discovery::ReadRoot(const std::string& root,
         response ? ParseResourceList(response->body, each)
                  : Result<std::vector<ApiResource>>(tl::unexpected(response.error()));
     if (!resources) {
-      if (resources.error().code == ErrorCode::kCancelled) return resources;
+      if (resources.error().code == ErrorCode::kCancelled) {
+        return tl::unexpected(std::move(resources).error());
+      }
       spdlog::warn("discovery: {} is left out: {}", Printable(one.path, Lines::kOne),
                    resources.error().ToString());
+      all.unanswered.push_back(each);
       continue;
     }
-    all.insert(all.end(), resources->begin(), resources->end());
+    Append(*std::move(resources), all.resources);
   }
-  return all;
+  return {};
 }
 
 }  // namespace larder

@@ -8,7 +8,8 @@
 //
 // Thread-safe; a caller that needs a refresh blocks until it is done, its own stop is requested, or
 // it failed. Errors: kNotFound for an unknown name, otherwise what the server answered. One group
-// that does not answer (an aggregated API server that is down) hides only its own resources.
+// that does not answer (an aggregated API server that is down) hides only its own resources: what
+// may be one of them is kUnavailable.
 //
 //   Discovery discovery(*transport);
 //   Result<Resource> deployments = discovery.Resolve("deploy");
@@ -55,17 +56,18 @@ class Discovery {
   Result<void> Refresh(const std::stop_token& stop = {});
 
  private:
-  using Snapshot = std::shared_ptr<const std::vector<ApiResource>>;
+  using Snapshot = std::shared_ptr<const Discovered>;
 
   // Newly read where that is allowed again; otherwise nullptr.
   Result<Snapshot> RefreshForMiss(const Snapshot& seen, const std::stop_token& stop);
   // What is other than `before`: what somebody has read since, or newly read.
   Result<Snapshot> Load(const Snapshot& before, const std::stop_token& stop);
-  template <typename Lookup>
-  Result<Resource> Find(const Lookup& lookup, std::string_view what, const std::stop_token& stop);
+  template <typename Sought>
+  Result<Resource> Find(const Sought& sought, const std::stop_token& stop);
 
-  Result<std::vector<ApiResource>> ReadAll(const std::stop_token& stop);
-  Result<std::vector<ApiResource>> ReadRoot(const std::string& root, const std::stop_token& stop);
+  Result<Discovered> ReadAll(const std::stop_token& stop);
+  // Adds what is under `root`.
+  Result<void> ReadRoot(const std::string& root, Discovered& all, const std::stop_token& stop);
 
   HttpTransport& transport_;
   const Options options_;

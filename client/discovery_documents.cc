@@ -65,12 +65,12 @@ bool ApiResource::HasVerb(std::string_view verb) const {
 
 std::string DocumentKind(std::string_view json) { return TextAt(ParseObject(json), "kind"); }
 
-Result<std::vector<ApiResource>> ParseAggregatedDiscovery(std::string_view json) {
+Result<Discovered> ParseAggregatedDiscovery(std::string_view json) {
   const Json document = ParseObject(json);
   if (TextAt(document, "kind") != "APIGroupDiscoveryList") {
     return MakeError(ErrorCode::kProtocol, "discovery: the answer is not an APIGroupDiscoveryList");
   }
-  std::vector<ApiResource> result;
+  Discovered result;
   for (const Json& item : List(document, "items")) {
     const std::string group = TextAt(Member(item, "metadata"), "name");
     bool preferred = true;
@@ -78,7 +78,11 @@ Result<std::vector<ApiResource>> ParseAggregatedDiscovery(std::string_view json)
       const std::string name = TextAt(version, "version");
       for (const Json& entry : List(version, "resources")) {
         ApiResource api = ReadAggregatedResource(entry, group, name, preferred);
-        if (!name.empty() && !api.resource.resource.empty()) result.push_back(std::move(api));
+        const bool named = !name.empty() && !api.resource.resource.empty();
+        if (named) result.resources.push_back(std::move(api));
+      }
+      if (TextAt(version, "freshness") == "Stale") {
+        result.unanswered.push_back({group, name, preferred});
       }
       preferred = false;
     }

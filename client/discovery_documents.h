@@ -30,15 +30,26 @@ struct ApiResource {
 // "kind" of a document; empty where it is not a JSON object.
 std::string DocumentKind(std::string_view json);
 
-// APIGroupDiscoveryList, v2 or v2beta1: everything in one document. The first version of a group is
-// the preferred one.
-Result<std::vector<ApiResource>> ParseAggregatedDiscovery(std::string_view json);
-
 struct GroupVersion {
   std::string group;
   std::string version;
   bool preferred = false;
+
+  std::string ToString() const { return group.empty() ? version : group + "/" + version; }
 };
+
+// What a server has, as far as it can say.
+struct Discovered {
+  std::vector<ApiResource> resources;
+  // Those whose own server does not answer (an aggregated one that is down). What they have now is
+  // not known; resources that they had before may be among `resources`.
+  std::vector<GroupVersion> unanswered;
+};
+
+// APIGroupDiscoveryList, v2 or v2beta1: everything in one document. The first version of a group is
+// the preferred one.
+Result<Discovered> ParseAggregatedDiscovery(std::string_view json);
+
 // APIVersions (of /api) or APIGroupList (of /apis): which APIResourceLists to ask for.
 Result<std::vector<GroupVersion>> ParseGroupVersions(std::string_view json);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tests/base/cpu_time.h"
 #include "tests/client/fake_transport.h"
@@ -80,6 +81,17 @@ Result<Response> Aggregated(const Request& request) {
   return FakeTransport::Json200(request.path == "/api" ? kAggregatedCore : kAggregatedGroups);
 }
 
+// The server behind one group is down.
+Result<Response> AggregatedWithAStaleGroup(const Request& request) {
+  if (request.path == "/api") return Aggregated(request);
+  Json groups = Json::parse(kAggregatedGroups);
+  groups["items"].push_back(Json::parse(R"({"metadata":{"name":"metrics.k8s.io"},"versions":[
+    {"version":"v1beta1","freshness":"Stale","resources":[
+     {"resource":"nodes","responseKind":{"kind":"NodeMetrics"},"scope":"Cluster",
+      "singularResource":"nodemetrics","verbs":["get"]}]}]})"));
+  return FakeTransport::Json200(groups.dump());
+}
+
 Result<Response> Legacy(const Request& request) {
   const auto found = LegacyDocuments().find(request.path);
   if (found == LegacyDocuments().end()) {
@@ -139,10 +151,35 @@ TEST(Discovery, AggregatedDiscoveryIsTwoRequests) {
 }
 
 TEST(Discovery, OneGroupThatIsDownHidesOnlyItself) {
-  FakeTransport transport(&Legacy);  // metrics.k8s.io does not answer
-  Discovery discovery(transport);
-  EXPECT_TRUE(discovery.Resolve("hpa"));
-  EXPECT_FALSE(discovery.Resolve("podmetrics"));
+  for (const auto form : {&AggregatedWithAStaleGroup, &Legacy}) {
+    FakeTransport transport(form);  // metrics.k8s.io does not answer
+    Discovery discovery(transport);
+    EXPECT_TRUE(discovery.Resolve("hpa"));
+    const auto expect = [](const Result<Resource>& found, ErrorCode code, const char* message) {
+      ASSERT_FALSE(found) << found->ToString();
+      EXPECT_EQ(found.error().code, code) << found.error().message;
+      EXPECT_THAT(found.error().message, HasSubstr(message));
+    };
+    for (const char* name :
+         {"podmetrics", "podmetrics.metrics.k8s.io", "x.v1beta1.metrics.k8s.io"}) {
+      expect(discovery.Resolve(name), ErrorCode::kUnavailable,
+             "discovery of metrics.k8s.io/v1beta1 failed");
+    }
+    for (const char* version : {"metrics.k8s.io/v1beta1", "metrics.k8s.io/"}) {
+      expect(discovery.ForKind(version, "PodMetrics"), ErrorCode::kUnavailable, "may be there");
+    }
+    for (const char* name : {"podmetrics.apps", "podmetrics.v1", "x.v1.metrics.k8s.io"}) {
+      expect(discovery.Resolve(name), ErrorCode::kNotFound, name);
+    }
+    for (const char* version : {"metrics.k8s.io/v1", "apps/v1", "v1"}) {
+      expect(discovery.ForKind(version, "PodMetrics"), ErrorCode::kNotFound, "no resource");
+    }
+  }
+}
+
+TEST(Discovery, WhatAGroupHadBeforeItWentDownIsKnown) {
+  FakeTransport transport(&AggregatedWithAStaleGroup);
+  EXPECT_EQ(Discovery(transport).Resolve("nodemetrics")->group, "metrics.k8s.io");
 }
 
 TEST(Discovery, ANewCrdIsFoundAndTypingErrorsDoNotFloodTheServer) {

@@ -16,6 +16,14 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// Which cluster it is.
+void ServeKubeSystem(httplib::Server& server) {
+  server.Get("/api/v1/namespaces/kube-system", [](const auto&, httplib::Response& response) {
+    response.set_content(R"({"kind":"Namespace","metadata":{"name":"kube-system","uid":"u"}})",
+                         "application/json");
+  });
+}
+
 class ManagerTest : public ControllerTest {
  protected:
   // One that runs when the manager is stopped, and is done a little later.
@@ -283,12 +291,7 @@ TEST_F(ManagerTest, ADiscoveryThatFailsIsAskedAgain) {
   // A server that knows which cluster it is, and is too busy to say what it has.
   httplib::Server server;
   std::atomic<int> asked{0};
-  server.Get(
-      "/api/v1/namespaces/kube-system", [](const httplib::Request&, httplib::Response& response) {
-        response.set_content(
-            R"({"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"u"}})",
-            "application/json");
-      });
+  ServeKubeSystem(server);
   server.Get("/apis.*", [&](const httplib::Request&, httplib::Response& response) {
     ++asked;
     response.status = 503;
@@ -305,6 +308,48 @@ TEST_F(ManagerTest, ADiscoveryThatFailsIsAskedAgain) {
     EXPECT_TRUE(Eventually([&] { return asked >= 3 || running.Ended(); }));
     EXPECT_FALSE(running.Ended());
     EXPECT_THAT(HttpGet(running->port(), "/readyz"), HasSubstr("not reached yet: Unavailable"));
+    EXPECT_TRUE(running.Stop());
+  }
+  server.stop();
+}
+
+TEST_F(ManagerTest, AGroupThatIsDownIsWaitedFor) {
+  httplib::Server server;
+  std::atomic<bool> down{true}, listed{false};
+  std::atomic<int> asked{0};
+  ServeKubeSystem(server);
+  server.Get("/apis", [&](const auto&, httplib::Response& response) {
+    ++asked;
+    const std::string what = down ? R"("freshness":"Stale")" : R"("resources":[
+      {"resource":"widgets","responseKind":{"kind":"Widget"}}])";
+    response.set_content(R"({"kind":"APIGroupDiscoveryList","items":[{"metadata":
+      {"name":"example.com"},"versions":[{"version":"v1",)" +
+                             what + "}]}]}",
+                         "application/json");
+  });
+  server.Get("/apis/example.com/v1/widgets", [&](const auto&, const auto&) { listed = true; });
+  FakeClock clock;
+  ManagerOptions options = environment_->Options();
+  options.clock = &clock;
+  options.client =
+      ForUrl("http://127.0.0.1:" + std::to_string(server.bind_to_any_port("127.0.0.1")));
+  std::jthread serving([&] { server.listen_after_bind(); });
+  auto made = Manager::Create(options);
+  ASSERT_TRUE(made) << made.error().ToString();
+  ASSERT_TRUE(ControllerBuilder(**made).For("widgets.example.com").Complete(Counting()));
+  {
+    testing::RunningManager running(*std::move(made));
+    const auto in_time = [&](const std::function<bool()>& condition) {
+      return Eventually([&] {
+        clock.Advance(seconds(1));
+        return condition();
+      });
+    };
+    EXPECT_TRUE(in_time([&] { return asked >= 2; }));
+    EXPECT_THAT(HttpGet(running->port(), "/readyz"), HasSubstr("discovery of example.com/v1"));
+    down = false;
+    EXPECT_TRUE(in_time([&] { return listed.load(); }));
+    EXPECT_FALSE(running.Ended());
     EXPECT_TRUE(running.Stop());
   }
   server.stop();
