@@ -12,6 +12,7 @@
 namespace larder {
 namespace {
 
+constexpr std::string_view kBasic = "Basic ";
 constexpr std::chrono::seconds kReadAgainAfter{50};  // with the time for a request under a minute
 constexpr std::chrono::seconds kExpiryMargin{10};
 
@@ -42,6 +43,17 @@ Result<std::string> BearerHeader(const std::string& token, const char* from) {
 }
 
 }  // namespace
+
+std::vector<std::string> Credential::Secrets() const {
+  const size_t space = authorization.find(' ');
+  if (space == std::string::npos) return {};
+  std::vector<std::string> secrets = {authorization.substr(space + 1)};
+  if (authorization.starts_with(kBasic)) {
+    const std::string pair = DecodeBase64(secrets[0]).value_or("");
+    secrets.push_back(pair.substr(pair.find(':') + 1));
+  }
+  return secrets;
+}
 
 CredentialSource::CredentialSource(ClientConfig config, Clock* clock)
     : config_(std::move(config)),
@@ -144,7 +156,8 @@ Result<void> CredentialSource::LoadToken(Credential& credential, const Credentia
     LARDER_ASSIGN_OR_RETURN(credential.authorization,
                             BearerHeader(config_.token, "the configuration"));
   } else if (!config_.username.empty()) {
-    credential.authorization = "Basic " + EncodeBase64(config_.username + ":" + config_.password);
+    credential.authorization =
+        std::string(kBasic) + EncodeBase64(config_.username + ":" + config_.password);
   }
   return {};
 }

@@ -19,6 +19,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -33,7 +34,10 @@ struct Credential {
   std::string key_pem;
   std::string ca_pem;
   std::optional<Clock::Wall> expires;
-  uint64_t generation = 0;
+  uint64_t generation = 0;  // of what is proven by it: reading only the CA again keeps it
+
+  // What of the header nobody may be shown.
+  std::vector<std::string> Secrets() const;
 };
 
 class CredentialSource {

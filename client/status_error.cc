@@ -16,7 +16,9 @@ namespace {
 constexpr std::chrono::milliseconds kMaxRetryAfter = std::chrono::minutes(10);
 constexpr size_t kMaxMessageBytes = 2048;
 constexpr size_t kMaxBodyBytes = 200;
-constexpr uint32_t kMaxDepth = 100;  // of JSON within a Status, which has none
+constexpr std::string_view kHidden = "***";
+constexpr size_t kLeastSecretBytes = 4;  // a shorter one is part of ordinary words
+constexpr uint32_t kMaxDepth = 100;      // of JSON within a Status, which has none
 
 bool HasVersionTooLargeCause(const Json& status) {
   const auto details = status.find("details");
@@ -110,12 +112,23 @@ std::string JsonOfProtobuf(std::string_view body) {
   return read ? json : std::string();
 }
 
+std::string Without(const std::vector<std::string>& secrets, std::string_view text) {
+  std::string shown(text);
+  for (const std::string& secret : secrets) {
+    if (secret.size() < kLeastSecretBytes) continue;
+    for (size_t at = 0; (at = shown.find(secret, at)) != std::string::npos; at += kHidden.size()) {
+      shown.replace(at, secret.size(), kHidden);
+    }
+  }
+  return shown;
+}
+
 }  // namespace
 
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
-                        std::string_view body) {
+                        std::string_view body, const std::vector<std::string>& secrets) {
   if (body.starts_with(kWireMagic)) {
-    return ErrorFromResponse(status, headers, JsonOfProtobuf(body));
+    return ErrorFromResponse(status, headers, JsonOfProtobuf(body), secrets);
   }
   Json document = ParseJson(body).value_or(Json::object());
   const bool is_status = TextAt(document, "kind") == "Status";
@@ -124,18 +137,20 @@ Error ErrorFromResponse(int status, const std::map<std::string, std::string>& he
   Error error;
   error.code = CodeFor(status, TextAt(document, "reason"), document);
   error.retry_after = RetryAfter(headers, document);
-  const std::string message = TextAt(document, "message");
+  // Hidden before anything is cut: half a secret would be shown.
+  const std::string message = Without(secrets, TextAt(document, "message"));
+  const std::string whole = Without(secrets, body);
   if (!message.empty()) {
     error.message = fmt::format(
         "{} (HTTP {})", Printable(std::string(CutText(message, kMaxMessageBytes)), Lines::kOne),
         status);
-  } else if (body.empty()) {
+  } else if (whole.empty()) {
     error.message = fmt::format("HTTP {}", status);
   } else {
     error.message = fmt::format("HTTP {}: {}", status,
-                                Printable(std::string(CutText(body, kMaxBodyBytes)), Lines::kOne));
+                                Printable(std::string(CutText(whole, kMaxBodyBytes)), Lines::kOne));
   }
-  if (is_status) error.status_json = std::string(body);
+  if (is_status) error.status_json = whole;
   return error;
 }
 

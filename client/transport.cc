@@ -292,7 +292,8 @@ class CurlTransport final : public HttpTransport {
       return tl::unexpected(std::move(body).error());
     }
     sent.answered = body.has_value();
-    return tl::unexpected(ErrorFromResponse(status, stream->headers(), body ? *body : ""));
+    return tl::unexpected(
+        ErrorFromResponse(status, stream->headers(), body ? *body : "", credential.Secrets()));
   }
 
   // Sends it and waits for the headers of the answer.

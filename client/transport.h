@@ -75,9 +75,10 @@ class BodyStream {
 
 // Turns an answer with a status >= 400 into the Error it means: code by status and by the reason in
 // the Kubernetes Status body, retry_after from Retry-After (capped at 10 minutes), message from the
-// Status, status_json kept.
+// Status, status_json kept. Some servers and proxies say what they were sent: in both *** stands
+// for each of `secrets`.
 Error ErrorFromResponse(int status, const std::map<std::string, std::string>& headers,
-                        std::string_view body);
+                        std::string_view body, const std::vector<std::string>& secrets = {});
 
 // Did an API server say that it has no object of this name? A 404 alone may come from a proxy, or
 // from a server that does not know the resource.

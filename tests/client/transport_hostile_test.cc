@@ -21,6 +21,7 @@ using ::larder::testing::kSanitizerSlack;
 using ::larder::testing::ResidentBytes;
 using ::larder::testing::TestServer;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 class HostileTest : public ::testing::Test {
@@ -259,6 +260,44 @@ TEST_F(HostileTest, AnAbsurdRetryAfterIsCapped) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::kTooManyRequests);
   EXPECT_EQ(done.error().retry_after, 10min);
+}
+
+// Some servers and proxies answer an error with the request that they got.
+TEST_F(HostileTest, ATokenThatIsEchoedIsNotShown) {
+  const auto echo = [](const httplib::Request& request) {
+    const std::string header = request.get_header_value("Authorization");
+    return header + (header.starts_with("Basic") ? " is admin:pass:word" : "");
+  };
+  // So long that what is shown would end within the secret.
+  server_.http().Get("/text", [&](const httplib::Request& request, httplib::Response& response) {
+    response.status = 502;
+    response.set_content(std::string(175, '.') + echo(request), "text/plain");
+  });
+  server_.http().Get("/status", [&](const httplib::Request& request, httplib::Response& response) {
+    response.status = 403;
+    const std::string said = std::string(2030, '.') + echo(request);
+    response.set_content(
+        R"({"kind":"Status","message":")" + said + R"(","reason":")" + said + "\"}",
+        "application/json");
+  });
+  Start();
+  ClientConfig token = server_.Config();
+  token.token = "canary-5f0e9b-canary-5f0e9b";
+  ClientConfig password = server_.Config();
+  password.username = "admin";
+  password.password = "pass:word";
+  for (const ClientConfig& config : {token, password}) {
+    const auto transport = *MakeTransport(config);
+    for (const char* path : {"/text", "/status"}) {
+      const auto done = transport->Do(Get(path), {});
+      ASSERT_FALSE(done);
+      const std::string shown = done.error().message + done.error().status_json;
+      for (const char* secret : {"canary", "pass:", "YWRtaW46"}) {  // "admin:" in base64
+        EXPECT_THAT(shown, Not(HasSubstr(secret)));
+      }
+      EXPECT_THAT(shown, HasSubstr("***"));
+    }
+  }
 }
 
 TEST_F(HostileTest, AnErrorWithAnEndlessBodyIsStillThatError) {
