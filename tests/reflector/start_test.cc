@@ -230,6 +230,7 @@ TEST_F(WitnessTest, GoneBeforeWhatWasFetchedAheadIsRewound) {
   server.Push(
       Answer::Watch({EventLine("DELETED", {.name = "a", .version = "23"}), BookmarkLine("35")}));
   ExpectRewound();
+  EXPECT_THAT(server.Requests(), ElementsAre("C", "V x/a", "W 20", "L", "W 40"));
 }
 
 TEST_F(WitnessTest, GoneAfterWhatWasFetchedAheadIsFine) {
