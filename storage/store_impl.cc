@@ -202,7 +202,10 @@ Result<void> Store::Impl::LoadDictionaries() {
           outcome = tl::unexpected(name.error());
           return false;
         }
-        if (dictionaries_.Find(name->id)) return true;
+        // A number alone says nothing: where another process owns the store, it may have given that
+        // of a dropped dictionary to a new one, or an older store may have been put in its place.
+        const DictionaryPtr known = dictionaries_.Find(name->id);
+        if (known && known->Serialize() == value) return true;
         auto dictionary = Dictionary::Parse(name->id, value);
         if (!dictionary) {
           outcome = tl::unexpected(dictionary.error());

@@ -106,6 +106,38 @@ TEST(StoreReader, LearnsOfDictionariesAndCollectionsMadeSinceItOpened) {
   EXPECT_NE(first.id, pods.id);
 }
 
+TEST(StoreReader, LearnsOfADictionaryThatGotTheNumberOfADroppedOne) {
+  const testing::TempDir dir;
+  const auto fill = [](Store& owner, const char* resource, uint64_t first) {
+    const CollectionInfo info = Must(owner.OpenCollection(SpecOf(resource)));
+    // Fewer than train by themselves, which takes a number for each try.
+    std::vector<ObjectPtr> objects;
+    for (uint64_t i = 0; i < 150; ++i) objects.push_back(Pod(first + i));
+    testing::PutAll(owner, info.id, objects);
+    (void)Must(Compact(owner));
+    return info;
+  };
+  auto owner = Must(Store::Open({.path = dir.path()}));
+  (void)fill(*owner, "pods", 0);
+  const CollectionInfo dropped = fill(*owner, "configmaps", 1000);
+  const auto reader = Must(Store::OpenReadOnly({.path = dir.path()}, Store::Reading::kFollowing));
+  EXPECT_EQ(Must(reader->Get(dropped.id, PodKey(1001)))->json(), Pod(1001)->json());
+  Must(owner->DropCollection(dropped.id));
+  owner.reset();
+  owner = Must(Store::Open({.path = dir.path()}));
+  EXPECT_EQ(Must(Compact(*owner)).dropped_dictionaries, std::vector<uint32_t>{2});
+  owner.reset();
+  owner = Must(Store::Open({.path = dir.path()}));
+  const CollectionInfo made = fill(*owner, "services", 2000);
+  const auto dictionaries = Must(GetStats(*owner)).dictionaries;
+  ASSERT_EQ(dictionaries.size(), 2U);
+  ASSERT_EQ(dictionaries.back().id, 2U);
+  Must(reader->CatchUp());
+  const auto read = reader->Get(made.id, PodKey(2001));
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ((*read)->json(), Pod(2001)->json());
+}
+
 // Comes into each opening of a store, before it looks at any table: the store's options are read
 // from a pipe.
 class EachOpening {
