@@ -138,6 +138,40 @@ TEST(StoreReader, LearnsOfADictionaryThatGotTheNumberOfADroppedOne) {
   EXPECT_EQ((*read)->json(), Pod(2001)->json());
 }
 
+// Its logs and tables have the numbers of the ones that the reader knows, or smaller ones.
+TEST(StoreReader, FollowsAStoreThatWasPutBack) {
+  for (const int lost_lives : {1, 4}) {
+    SCOPED_TRACE(lost_lives);
+    const testing::TempDir dir;
+    auto owner = Must(Store::Open({.path = dir.path()}));
+    const CollectionInfo pods = Must(owner->OpenCollection(SpecOf("pods")));
+    testing::PutAll(*owner, pods.id, {Pod(1)});
+    (void)Must(CreateSnapshot(*owner, "s"));
+    for (int life = 0; life < lost_lives; ++life) {
+      owner.reset();
+      owner = Must(Store::Open({.path = dir.path()}));
+      testing::PutAll(*owner, pods.id, {Pod(2)});
+      (void)Must(Compact(*owner));
+    }
+    const auto reader = Must(Store::OpenReadOnly({.path = dir.path()}, Store::Reading::kFollowing));
+    EXPECT_TRUE(reader->Get(pods.id, PodKey(2)));
+    owner.reset();
+    Must(RestoreSnapshot({.path = dir.path()}, "s"));
+    Must(reader->CatchUp());
+    EXPECT_EQ(CodeOf(reader->Get(pods.id, PodKey(2))), ErrorCode::kNotFound)
+        << "nobody owns it yet";
+    owner = Must(Store::Open({.path = dir.path()}));
+    testing::PutAll(*owner, pods.id, {Pod(3)});
+    (void)Must(Compact(*owner));
+    Must(reader->CatchUp());
+    EXPECT_EQ(CodeOf(reader->Get(pods.id, PodKey(2))), ErrorCode::kNotFound);
+    for (const uint64_t kept : {1, 3}) {
+      const auto read = reader->Get(pods.id, PodKey(kept));
+      EXPECT_TRUE(read && (*read)->json() == Pod(kept)->json()) << kept;
+    }
+  }
+}
+
 // Comes into each opening of a store, before it looks at any table: the store's options are read
 // from a pipe.
 class EachOpening {
