@@ -276,7 +276,7 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                                                  rocksdb::Env* env,
                                                  rocksdb::CompactionFilterFactory* filter,
                                                  std::shared_ptr<rocksdb::EventListener> listener,
-                                                 OwnerLock& lock,
+                                                 const std::shared_ptr<OwnerLock>& lock,
                                                  std::optional<uint64_t> committed_through) {
   for (int tries = 0; tries < kOpenings; ++tries) {
     const bool alone = mode == Mode::kOwner || options.in_memory;
@@ -315,7 +315,7 @@ Result<bool> Database::CatchUp() {
 Result<std::shared_ptr<Database>> Database::OpenOnce(
     const StoreOptions& options, Mode mode, rocksdb::Env* env,
     rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-    OwnerLock& lock, std::optional<uint64_t> committed_through) {
+    const std::shared_ptr<OwnerLock>& lock, std::optional<uint64_t> committed_through) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
   database->path_ = options.path;
@@ -332,7 +332,10 @@ Result<std::shared_ptr<Database>> Database::OpenOnce(
       LARDER_RETURN_IF_ERROR(CheckFamilies(options, env));
     }
     // Behind the checks: in a directory that is not ours nothing is left.
-    if (owner) LARDER_RETURN_IF_ERROR(lock.Take(options.path));
+    if (owner) {
+      LARDER_RETURN_IF_ERROR(lock->Take(options.path));
+      database->lock_ = lock;
+    }
   }
   database->env_ = env;
 

@@ -57,13 +57,15 @@ class Database {
 
   // `env` null means the default one; `filter` may be null and must outlive the database.
   // `listener` may be null. An owner takes `lock`, where it is not held yet, and leaves it held: it
-  // stays when the database is closed to be opened again. `committed_through`: what the log has
+  // stays when the database is closed to be opened again, and as long as the database does, which a
+  // snapshot may keep; for others it may be null. `committed_through`: what the log has
   // behind this sequence number was never committed and is left out, for good once the database is
   // open.
   static Result<std::shared_ptr<Database>> Open(
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
       rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-      OwnerLock& lock, std::optional<uint64_t> committed_through = std::nullopt);
+      const std::shared_ptr<OwnerLock>& lock,
+      std::optional<uint64_t> committed_through = std::nullopt);
   // Of a secondary: reads what its owner has written since. False: it has to be opened anew,
   // because the owner has begun another log, or because another store is in its place.
   Result<bool> CatchUp();
@@ -85,13 +87,14 @@ class Database {
   static Result<std::shared_ptr<Database>> OpenOnce(
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
       rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-      OwnerLock& lock, std::optional<uint64_t> committed_through);
+      const std::shared_ptr<OwnerLock>& lock, std::optional<uint64_t> committed_through);
   Result<void> OpenReader(const StoreOptions& options, const rocksdb::DBOptions& db_options,
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
   Result<void> Adopt(const rocksdb::Status& status, const StoreOptions& options, rocksdb::DB* db,
                      const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
 
   Mode mode_ = Mode::kOwner;
+  std::shared_ptr<OwnerLock> lock_;  // outlives RocksDB's own
   rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
   std::unique_ptr<rocksdb::Env> table_reads_env_;

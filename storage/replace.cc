@@ -111,9 +111,8 @@ Result<void> CheckOpens(const StoreOptions& options, const std::string& incoming
                         const std::string& what) {
   StoreOptions made = options;
   made.path = incoming;
-  OwnerLock none;  // who only reads takes no lock
-  const auto opened =
-      Database::Open(made, Database::Mode::kFrozen, nullptr, nullptr, nullptr, none);
+  const auto opened = Database::Open(made, Database::Mode::kFrozen, nullptr, nullptr, nullptr,
+                                     /*lock=*/nullptr);  // who only reads takes none
   if (opened) return {};
   return MakeError(opened.error().code,
                    "{}: what it gives does not open as a store, and {} is left as it was: {}", what,
