@@ -20,6 +20,8 @@ enum class Durability {
   kSync,
 };
 
+inline constexpr std::chrono::milliseconds kLeastSyncInterval{10};
+
 struct StoreOptions {
   // The directory. Created with mode 0700; refused when others can read it.
   std::string path{};
@@ -43,7 +45,8 @@ struct StoreOptions {
   size_t dictionary_bytes = size_t{64} << 10;
   // Upper bound for the write-ahead log.
   size_t max_log_bytes = size_t{64} << 20;
-  // How long a relaxed commit may stay unsynced.
+  // How long a relaxed commit may stay unsynced. At least kLeastSyncInterval: with none the thread
+  // that syncs would have a core for itself.
   std::chrono::milliseconds sync_interval{1000};
   // A collection that nobody opened or wrote to for this long is dropped, some time after the start
   // (so that a controller that was away longer can still open its own). 0 keeps all.

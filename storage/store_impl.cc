@@ -40,8 +40,10 @@ StoreOptions Effective(StoreOptions options) {
   options.max_log_bytes = engine.LarderNumber("max_log_bytes", options.max_log_bytes);
   options.memtable_percent =
       static_cast<unsigned>(engine.LarderNumber("memtable_percent", options.memtable_percent));
-  options.sync_interval = std::chrono::milliseconds(engine.LarderNumber(
-      "sync_interval_ms", static_cast<uint64_t>(options.sync_interval.count())));
+  options.sync_interval =
+      std::max(kLeastSyncInterval,
+               std::chrono::milliseconds(engine.LarderNumber(
+                   "sync_interval_ms", static_cast<uint64_t>(options.sync_interval.count()))));
   return options;
 }
 
