@@ -55,8 +55,8 @@ struct StoreOptions {
   // Keys for what may reach the disk only encrypted: a file with 32 bytes in base64 a line, newest
   // first, or the name of an environment variable that holds the same. Without, no such resource
   // can be stored.
-  // With a key, or Secrets in memory (KeeperOf), the process leaves no core dump any more, and only
-  // root can attach a debugger.
+  // With a key, or once a collection of such a resource is opened in memory, the process leaves no
+  // core dump any more, and only root can attach a debugger.
   std::string encryption_key_file{};
   std::string encryption_key_variable{};
   // Resources, spelled like "secrets", whose objects are encrypted. A collection that was opened
