@@ -7,6 +7,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_buffer_manager.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -182,19 +183,29 @@ Result<void> CheckFamilies(const StoreOptions& options, rocksdb::Env* env) {
   return NewerFormat(options.path, format);
 }
 
-// The numbers of the logs in a store's directory, in order.
-std::vector<uint64_t> LogsIn(const std::string& path) {
-  std::vector<uint64_t> out;
+// The logs in a store's directory, in order.
+std::vector<LogFile> LogsIn(const std::string& path) {
+  std::vector<LogFile> out;
   std::error_code ignored;
   for (const auto& entry : EntriesOf(path, ignored)) {
     if (entry.path().extension() != ".log") continue;
     const std::string name = entry.path().stem().string();
-    uint64_t number = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size()) out.push_back(number);
+    LogFile log;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), log.number);
+    struct stat info {};
+    if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size() ||
+        ::stat(entry.path().c_str(), &info) != 0) {
+      continue;
+    }
+    log.inode = info.st_ino;
+    out.push_back(log);
   }
   std::sort(out.begin(), out.end());
   return out;
+}
+
+LogFile NewestOf(const std::vector<LogFile>& logs) {
+  return logs.empty() ? LogFile() : logs.back();
 }
 
 // Which manifest is the store's.
@@ -265,18 +276,18 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
                                                  rocksdb::Env* env,
                                                  rocksdb::CompactionFilterFactory* filter,
                                                  std::shared_ptr<rocksdb::EventListener> listener,
-                                                 OwnerLock& lock,
+                                                 const std::shared_ptr<OwnerLock>& lock,
                                                  std::optional<uint64_t> committed_through) {
   for (int tries = 0; tries < kOpenings; ++tries) {
     const bool alone = mode == Mode::kOwner || options.in_memory;
-    const std::vector<uint64_t> before = alone ? std::vector<uint64_t>() : LogsIn(options.path);
+    const std::vector<LogFile> before = alone ? std::vector<LogFile>() : LogsIn(options.path);
     const std::string manifest = alone ? std::string() : ManifestOf(options.path);
     auto opened = OpenOnce(options, mode, env, filter, listener, lock, committed_through);
     if (!opened || alone) return opened;
-    const std::vector<uint64_t> after = LogsIn(options.path);
+    const std::vector<LogFile> after = LogsIn(options.path);
     if (ManifestOf(options.path) == manifest &&
         std::includes(after.begin(), after.end(), before.begin(), before.end())) {
-      (*opened)->newest_log_ = before.empty() ? 0 : before.back();
+      (*opened)->newest_log_ = NewestOf(before);
       return opened;
     }
   }
@@ -287,21 +298,24 @@ Result<std::shared_ptr<Database>> Database::Open(const StoreOptions& options, Mo
 
 // What a secondary has read of a log stays in its memory, and is asked first, until a later log has
 // something of the same family: once the owner has flushed, that is older than what the tables
-// have. RocksDB has no way to drop it.
+// have. RocksDB has no way to drop it. And where another store was put in the place of this one,
+// from a snapshot or by a repair, RocksDB must not look at it: its tables have the numbers of
+// others that are open here, and an assertion holds that no manifest goes back.
 Result<bool> Database::CatchUp() {
+  const auto follows = [this] { return NewestOf(LogsIn(path_)) == newest_log_; };
+  if (!follows()) return false;
   const rocksdb::Status status = db_->TryCatchUpWithPrimary();
   if (!status.ok()) {
     return tl::unexpected(FromRocks(status, fmt::format("following the store {}", path_)));
   }
-  // Behind the reading: a flush that was seen has begun its log before.
-  const std::vector<uint64_t> logs = LogsIn(path_);
-  return logs.empty() || logs.back() <= newest_log_;
+  // Once more: a flush that was seen has begun its log before.
+  return follows();
 }
 
 Result<std::shared_ptr<Database>> Database::OpenOnce(
     const StoreOptions& options, Mode mode, rocksdb::Env* env,
     rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-    OwnerLock& lock, std::optional<uint64_t> committed_through) {
+    const std::shared_ptr<OwnerLock>& lock, std::optional<uint64_t> committed_through) {
   std::shared_ptr<Database> database(new Database());
   database->mode_ = mode;
   database->path_ = options.path;
@@ -318,7 +332,10 @@ Result<std::shared_ptr<Database>> Database::OpenOnce(
       LARDER_RETURN_IF_ERROR(CheckFamilies(options, env));
     }
     // Behind the checks: in a directory that is not ours nothing is left.
-    if (owner) LARDER_RETURN_IF_ERROR(lock.Take(options.path));
+    if (owner) {
+      LARDER_RETURN_IF_ERROR(lock->Take(options.path));
+      database->lock_ = lock;
+    }
   }
   database->env_ = env;
 

@@ -9,8 +9,11 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/listener.h>
+#include <sys/types.h>
 
 #include <array>
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +38,14 @@ tl::unexpected<Error> NewerFormat(const std::string& path, std::string_view form
 // What RocksDB says, as an Error: kNoSpace, kCorruption, kNotFound, kLocked or kIo.
 Error FromRocks(const rocksdb::Status& status, std::string_view what);
 
+// One of RocksDB's logs. The numbers begin anew in a store that was put in the place of another, so
+// the file itself counts, too.
+struct LogFile {
+  uint64_t number = 0;  // none has this one
+  ino_t inode = 0;
+  auto operator<=>(const LogFile&) const = default;
+};
+
 class Database {
  public:
   enum class Mode {
@@ -46,15 +57,17 @@ class Database {
 
   // `env` null means the default one; `filter` may be null and must outlive the database.
   // `listener` may be null. An owner takes `lock`, where it is not held yet, and leaves it held: it
-  // stays when the database is closed to be opened again. `committed_through`: what the log has
+  // stays when the database is closed to be opened again, and as long as the database does, which a
+  // snapshot may keep; for others it may be null. `committed_through`: what the log has
   // behind this sequence number was never committed and is left out, for good once the database is
   // open.
   static Result<std::shared_ptr<Database>> Open(
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
       rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-      OwnerLock& lock, std::optional<uint64_t> committed_through = std::nullopt);
+      const std::shared_ptr<OwnerLock>& lock,
+      std::optional<uint64_t> committed_through = std::nullopt);
   // Of a secondary: reads what its owner has written since. False: it has to be opened anew,
-  // because the owner has begun another log.
+  // because the owner has begun another log, or because another store is in its place.
   Result<bool> CatchUp();
   ~Database();
   Database(const Database&) = delete;
@@ -74,13 +87,14 @@ class Database {
   static Result<std::shared_ptr<Database>> OpenOnce(
       const StoreOptions& options, Mode mode, rocksdb::Env* env,
       rocksdb::CompactionFilterFactory* filter, std::shared_ptr<rocksdb::EventListener> listener,
-      OwnerLock& lock, std::optional<uint64_t> committed_through);
+      const std::shared_ptr<OwnerLock>& lock, std::optional<uint64_t> committed_through);
   Result<void> OpenReader(const StoreOptions& options, const rocksdb::DBOptions& db_options,
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
   Result<void> Adopt(const rocksdb::Status& status, const StoreOptions& options, rocksdb::DB* db,
                      const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
 
   Mode mode_ = Mode::kOwner;
+  std::shared_ptr<OwnerLock> lock_;  // outlives RocksDB's own
   rocksdb::Env* env_ = nullptr;
   std::unique_ptr<rocksdb::Env> memory_env_;
   std::unique_ptr<rocksdb::Env> table_reads_env_;
@@ -88,7 +102,8 @@ class Database {
   std::unique_ptr<ReplayLimit> replay_limit_;  // RocksDB keeps a pointer to it
   std::string reader_scratch_;  // a secondary's own log directory, removed at the end
   std::string path_;
-  uint64_t newest_log_ = 0;  // there was, before a secondary was opened
+  // There was, before a secondary was opened. RocksDB has it open, so no other gets its inode.
+  LogFile newest_log_;
   std::array<rocksdb::ColumnFamilyHandle*, kFamilyNames.size()> handles_{};
   rocksdb::ColumnFamilyHandle* default_handle_ = nullptr;
   std::unique_ptr<rocksdb::DB> db_;

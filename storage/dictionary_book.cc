@@ -136,7 +136,7 @@ void DictionaryBook::Add(const std::string& resource, DictionaryPtr dictionary) 
   Page& page = FindOrMakePage(resource);
   last_id_ = std::max(last_id_, dictionary->id());
   MutexLock page_lock(page.mutex);
-  if (!page.current || page.current->id() < dictionary->id()) {
+  if (!page.current || page.current->id() <= dictionary->id()) {
     page.current = dictionary;
     page.observed = std::max(page.observed, dictionary->seen());
     page.train_at = dictionary->seen() * kGrowth;

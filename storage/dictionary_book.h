@@ -56,7 +56,8 @@ class DictionaryBook final : public DictionarySource {
   void Observe(Page& page, CollectionId collection, const ObjectKey& key, size_t raw_bytes,
                size_t stored_bytes);
 
-  // One that the store holds already; the highest id of a resource is its current one.
+  // One that the store holds already, in the place of another with its id; the highest id of a
+  // resource is its current one.
   void Add(const std::string& resource, DictionaryPtr dictionary);
   // Also one that was dropped: a snapshot may still see values that name it.
   DictionaryPtr Find(DictionaryId id) const override;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "storage/options.h"
+
 namespace larder {
 namespace {
 
@@ -91,7 +93,7 @@ std::vector<EngineSpec> MakeLarder() {
       {S::kLarder,
        "sync_interval_ms",
        K::kNumber,
-       10,
+       kLeastSyncInterval.count(),
        10'000,
        {},
        false,

@@ -20,6 +20,8 @@ enum class Durability {
   kSync,
 };
 
+inline constexpr std::chrono::milliseconds kLeastSyncInterval{10};
+
 struct StoreOptions {
   // The directory. Created with mode 0700; refused when others can read it.
   std::string path{};
@@ -43,7 +45,8 @@ struct StoreOptions {
   size_t dictionary_bytes = size_t{64} << 10;
   // Upper bound for the write-ahead log.
   size_t max_log_bytes = size_t{64} << 20;
-  // How long a relaxed commit may stay unsynced.
+  // How long a relaxed commit may stay unsynced. At least kLeastSyncInterval: with none the thread
+  // that syncs would have a core for itself.
   std::chrono::milliseconds sync_interval{1000};
   // A collection that nobody opened or wrote to for this long is dropped, some time after the start
   // (so that a controller that was away longer can still open its own). 0 keeps all.
@@ -52,8 +55,8 @@ struct StoreOptions {
   // Keys for what may reach the disk only encrypted: a file with 32 bytes in base64 a line, newest
   // first, or the name of an environment variable that holds the same. Without, no such resource
   // can be stored.
-  // With a key, or Secrets in memory (KeeperOf), the process leaves no core dump any more, and only
-  // root can attach a debugger.
+  // With a key, or once a collection of such a resource is opened in memory, the process leaves no
+  // core dump any more, and only root can attach a debugger.
   std::string encryption_key_file{};
   std::string encryption_key_variable{};
   // Resources, spelled like "secrets", whose objects are encrypted. A collection that was opened

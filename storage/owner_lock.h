@@ -40,8 +40,8 @@ class OwnerLock {
 Error InUse(const std::string& path);
 
 // Which process owns this store: its pid, or 0 where that cannot be told: nobody, or one in another
-// PID namespace. Asks the kernel, so nothing can be stale; does not open the files, because closing
-// one again would give up a lock that this very process holds.
+// PID namespace. Asks the kernel, so nothing can be stale. Thread-safe; a file that this very
+// process has locked is not opened, because closing it again would give up the lock.
 pid_t LockOwner(const std::string& path);
 
 }  // namespace larder

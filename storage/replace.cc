@@ -111,9 +111,8 @@ Result<void> CheckOpens(const StoreOptions& options, const std::string& incoming
                         const std::string& what) {
   StoreOptions made = options;
   made.path = incoming;
-  OwnerLock none;  // who only reads takes no lock
-  const auto opened =
-      Database::Open(made, Database::Mode::kFrozen, nullptr, nullptr, nullptr, none);
+  const auto opened = Database::Open(made, Database::Mode::kFrozen, nullptr, nullptr, nullptr,
+                                     /*lock=*/nullptr);  // who only reads takes none
   if (opened) return {};
   return MakeError(opened.error().code,
                    "{}: what it gives does not open as a store, and {} is left as it was: {}", what,
@@ -149,17 +148,22 @@ Result<void> TakeOldAway(const std::string& path, const std::string& keep_old) {
       fs::rename(file, fs::path(keep_old) / file.filename(), error);
     }
   };
-  // CURRENT first: from here on it is no store, until the new one is in place.
+  const auto sync = [&]() -> Result<void> {
+    if (!keep_old.empty()) LARDER_RETURN_IF_ERROR(SyncPath(keep_old));
+    return SyncPath(path);
+  };
+  // CURRENT first: from here on it is no store, until the new one is in place. Also where the power
+  // fails: one that had its CURRENT back, but not its tables, would be taken for a store.
   if (fs::exists(path + "/CURRENT", error)) put_away(path + "/CURRENT");
   if (error) return Failed("cannot remove the old files of " + path, error);
+  LARDER_RETURN_IF_ERROR(sync());
   const auto entries = EntriesOf(path, error);
   for (const auto& entry : entries) {
     if (error) break;
     if (BelongsToDatabase(entry)) put_away(entry.path());
   }
   if (error) return Failed("cannot remove the old files of " + path, error);
-  if (!keep_old.empty()) LARDER_RETURN_IF_ERROR(SyncPath(keep_old));
-  return SyncPath(path);
+  return sync();
 }
 
 // An old log that came back would be replayed into the new store: so the old files are gone for

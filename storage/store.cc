@@ -97,7 +97,6 @@ Result<Store*> Store::KeeperOf(const Resource& resource) {
     memory.in_memory = true;
     memory.disk_limit = 0;
     memory.memory_limit /= kKeeperShare;
-    LeaveNoCoreDump();  // that would put them on the disk after all
     LARDER_ASSIGN_OR_RETURN(impl_->keeper, Open(memory));
   }
   return impl_->keeper.get();
@@ -117,11 +116,14 @@ Result<CollectionInfo> Store::OpenCollection(const CollectionSpec& spec, bool en
   if (stored_id) std::from_chars(stored_id->data(), stored_id->data() + stored_id->size(), info.id);
   const auto known = impl_->FindCollection(info.id);
   info.encrypted = encrypt || impl_->Encrypted(resource) || (known && known->encrypted);
-  if (info.encrypted && !impl_->cipher() && !options().in_memory) {
-    return MakeError(
-        ErrorCode::kForbidden,
-        "{} reach the disk only encrypted: set encryption_key_file, or keep them in memory",
-        resource);
+  if (info.encrypted && !impl_->cipher()) {
+    if (!options().in_memory) {
+      return MakeError(
+          ErrorCode::kForbidden,
+          "{} reach the disk only encrypted: set encryption_key_file, or keep them in memory",
+          resource);
+    }
+    LeaveNoCoreDump();  // that would put them on the disk after all
   }
   Transaction transaction = Begin();
   if (stored_id) {

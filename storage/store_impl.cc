@@ -40,8 +40,10 @@ StoreOptions Effective(StoreOptions options) {
   options.max_log_bytes = engine.LarderNumber("max_log_bytes", options.max_log_bytes);
   options.memtable_percent =
       static_cast<unsigned>(engine.LarderNumber("memtable_percent", options.memtable_percent));
-  options.sync_interval = std::chrono::milliseconds(engine.LarderNumber(
-      "sync_interval_ms", static_cast<uint64_t>(options.sync_interval.count())));
+  options.sync_interval =
+      std::max(kLeastSyncInterval,
+               std::chrono::milliseconds(engine.LarderNumber(
+                   "sync_interval_ms", static_cast<uint64_t>(options.sync_interval.count()))));
   return options;
 }
 
@@ -202,7 +204,10 @@ Result<void> Store::Impl::LoadDictionaries() {
           outcome = tl::unexpected(name.error());
           return false;
         }
-        if (dictionaries_.Find(name->id)) return true;
+        // A number alone says nothing: where another process owns the store, it may have given that
+        // of a dropped dictionary to a new one, or an older store may have been put in its place.
+        const DictionaryPtr known = dictionaries_.Find(name->id);
+        if (known && known->Serialize() == value) return true;
         auto dictionary = Dictionary::Parse(name->id, value);
         if (!dictionary) {
           outcome = tl::unexpected(dictionary.error());

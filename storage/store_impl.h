@@ -210,7 +210,7 @@ class Store::Impl final : public RowPolicy {
   std::set<CollectionId> opened_ LARDER_GUARDED_BY(collections_mutex_);
   DictionaryBook dictionaries_;
   RecompressFactory recompress_;
-  OwnerLock owner_lock_;  // outlives every database that is opened here
+  const std::shared_ptr<OwnerLock> owner_lock_ = std::make_shared<OwnerLock>();
   std::shared_ptr<Database> database_ LARDER_GUARDED_BY(open_mutex_);
   std::atomic<bool> unsynced_{false};
   std::atomic<bool> flush_due_{false};  // StartFlush was asked for, and could not be begun yet

@@ -27,10 +27,12 @@ bool SameCursor(const Cursor& a, const Cursor& b) {
          a.updated_ms == b.updated_ms;
 }
 
-// Is everything between them a watch's work?
+// Is everything between them a watch's work? No watch goes back: that is an older store, which was
+// put in the place of this one.
 bool Continues(const Cursor& before, const Cursor& now) {
   return before.state == SyncState::kSynced && now.state == SyncState::kSynced &&
-         before.epoch == now.epoch;
+         before.epoch == now.epoch &&
+         CompareResourceVersions(before.resource_version, now.resource_version).value_or(0) <= 0;
 }
 
 bool IsToldBefore(const FollowedChange& a, const FollowedChange& b) {

@@ -7,6 +7,8 @@
 //
 // A list is a break: it writes objects in no order of version, and its collection's cursor does not
 // move before its end. So changes are told from the end of one list to the beginning of the next.
+// And so is an older store that was put in the place of this one (a snapshot or a backup): its
+// cursors go back.
 //
 //   LARDER_ASSIGN_OR_RETURN(auto follower, StoreFollower::Open(arguments));
 //   follower->Read([&](Store& store) { ... });          // the state that was reported last
@@ -39,8 +41,8 @@ struct FollowedChange {
 // What became of one collection.
 struct FollowedTurn {
   CollectionInfo collection;  // as it is now
-  // It is being listed, or was since the last turn, or is new, or gone, or cannot be read, or there
-  // were more changes than may be held: what happened is not told one by one.
+  // It is being listed, or was since the last turn, or is new, or gone, or went back, or cannot be
+  // read, or there were more changes than may be held: what happened is not told one by one.
   bool broken = false;
   // In order of version. Deletes come first among equals: who got an object of some version got
   // all that was deleted up to it.

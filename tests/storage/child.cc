@@ -5,9 +5,9 @@
 //   storage_child hold DIR       opens the store, prints "open", waits for the end of its input
 //   storage_child keys DIR       opens DIR/store with DIR/keys and prints its limits on core dumps,
 //                                and whether the kernel may make one
-//   storage_child keeper DIR     the same of DIR/store without a key, once it keeps Secrets in
-//   memory storage_child take DIR N     opens the store N times, each time as soon as it can, and
-//   counts
+//   storage_child keep DIR WHERE the same of DIR/store without a key, once it keeps Secrets in
+//                                memory: in the store's keeper, or itself a store in memory
+//   storage_child take DIR N     opens the store N times, each time as soon as it can, and counts
 //                                up what DIR/../counter says while it is the owner
 //   storage_child fork DIR       holds it and forks; once DIR/../next is there, the fork says
 //                                whether a commit of its own was refused
@@ -116,10 +116,13 @@ int HoldKeys(const std::string& path) {
   return PrintCoreLimits();
 }
 
-int Keep(const std::string& path) {
+int Keep(const std::string& path, const std::string& where) {
   spdlog::set_level(spdlog::level::off);  // its lines would stand between ours
-  const auto store = Must(Store::Open({.path = path + "/store"}));
-  (void)Must(store->KeeperOf(Must(LookupResource("secrets"))));
+  const auto store = Must(Store::Open({.path = path + "/store", .in_memory = where != "keeper"}));
+  CollectionSpec spec;
+  spec.cluster_uid = "c";
+  spec.resource = Must(LookupResource("secrets"));
+  (void)Must(Must(store->KeeperOf(spec.resource))->OpenCollection(spec));
   return PrintCoreLimits();
 }
 
@@ -242,7 +245,7 @@ int main(int argc, char** argv) {
   if (mode == "write") return larder::Write(argv[2]);
   if (mode == "hold") return larder::Hold(argv[2]);
   if (mode == "keys") return larder::HoldKeys(argv[2]);
-  if (mode == "keeper") return larder::Keep(argv[2]);
+  if (mode == "keep" && argc == 4) return larder::Keep(argv[2], argv[3]);
   if (mode == "fork") return larder::Fork(argv[2]);
   if (mode == "open" && argc == 4) return larder::OpenOnFaultyDisk(argv[2], argv[3]);
   if (mode == "take" && argc == 4) return larder::Take(argv[2], std::stoi(argv[3]));

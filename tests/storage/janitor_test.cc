@@ -1,6 +1,8 @@
-// The memory that a store's owner gives back while it does nothing else.
+// What a store's owner does while nobody asks it for anything: memory is given back, and waits are
+// waits.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -34,6 +36,35 @@ size_t PercentLeftAMinuteLater() {
 TEST(JanitorTest, GivesFreedMemoryBackEveryMinute) {
   if (testing::kSanitizerSlack > 0) GTEST_SKIP() << "a sanitizer has an allocator of its own";
   EXPECT_EXIT(std::_Exit(PercentLeftAMinuteLater() < 50 ? 0 : 1), ::testing::ExitedWithCode(0), "");
+}
+
+// Time stands still on it; knows how long the shortest wait was to be.
+class WaitsClock final : public Clock {
+ public:
+  Steady Now() const override { return clock_.Now(); }
+  Wall WallNow() const override { return clock_.WallNow(); }
+  bool WaitUntil(Mutex& mutex, std::condition_variable_any& condition, Steady deadline,
+                 const std::stop_token& stop) override LARDER_REQUIRES(mutex) {
+    const Steady::duration wait = deadline - Now();
+    for (auto known = shortest_.load();
+         wait < known && !shortest_.compare_exchange_weak(known, wait);) {
+    }
+    return clock_.WaitUntil(mutex, condition, deadline, stop);
+  }
+  Steady::duration shortest() const { return shortest_.load(); }
+
+ private:
+  FakeClock clock_;
+  std::atomic<Steady::duration> shortest_{Steady::duration::max()};
+};
+
+// The janitor waits for a minute, and the syncer would not at all.
+TEST(SyncerTest, WaitsBetweenTwoLooksWhateverItsIntervalIs) {
+  const testing::TempDir dir;
+  WaitsClock clock;
+  const auto store = Must(Store::Open({.path = dir.path(), .sync_interval = 0ms, .clock = &clock}));
+  while (clock.shortest() >= 1min) std::this_thread::yield();
+  EXPECT_EQ(clock.shortest(), kLeastSyncInterval);
 }
 
 }  // namespace

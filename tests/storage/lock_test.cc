@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "storage/maintenance.h"
@@ -106,6 +107,48 @@ TEST(StoreLock, AnOwnerWhoseDiskLetsItOnlyReadIsStillTheOwner) {
   Must(CommitNote(*Must(Store::Open({.path = dir.path()}))));
 }
 
+TEST(StoreLock, AnybodyIsToldWhoTheOwnerIs) {
+  const testing::TempDir dir;
+  EXPECT_EQ(LockOwner(dir.path()), 0);
+  {
+    testing::Child owner("hold", dir.path());
+    ASSERT_EQ(owner.ReadLine(), "open");
+    EXPECT_EQ(LockOwner(dir.path()), owner.pid());
+    std::filesystem::rename(dir.path("store/owner.lock"), dir.path("aside"));
+    EXPECT_EQ(LockOwner(dir.path()), owner.pid()) << "a larder of before has RocksDB's lock alone";
+  }
+  EXPECT_EQ(LockOwner(dir.path()), 0);
+}
+
+// To close a file is to give up the lock that the process has on it.
+TEST(StoreLock, WhoAsksForTheOwnerDoesNotCostItTheLock) {
+  const testing::TempDir dir;
+  (void)Must(Store::Open({.path = dir.path()}));
+  const std::jthread asking([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const pid_t owner = LockOwner(dir.path());
+      EXPECT_TRUE(owner == 0 || owner == ::getpid()) << owner;
+    }
+  });
+  for (int round = 0; round < 10; ++round) {
+    const auto store = Must(Store::Open({.path = dir.path()}));
+    EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "another process got in";
+    EXPECT_EQ(LockOwner(dir.path()), ::getpid());
+  }
+}
+
+TEST(StoreLock, ASnapshotThatOutlivesItsStoreKeepsTheLock) {
+  const testing::TempDir dir;
+  auto store = Must(Store::Open({.path = dir.path()}));
+  SnapshotPtr snapshot = store->TakeSnapshot();
+  store.reset();
+  EXPECT_EQ(LockOwner(dir.path()), ::getpid());
+  EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "RocksDB has it open still";
+  snapshot.reset();
+  EXPECT_EQ(LockOwner(dir.path()), 0);
+  (void)Must(Store::Open({.path = dir.path()}));
+}
+
 TEST(StoreLock, AStoreThatIsOpenUnderAnotherNameIsOpen) {
   const testing::TempDir dir;
   const auto store = Must(Store::Open({.path = dir.path()}));
@@ -122,11 +165,14 @@ TEST(StoreLock, AForkThatEndsDoesNotGiveTheLockAway) {
   if (fork == 0) {
     const Result<void> committed = CommitNote(*store);
     const bool refused = !committed && committed.error().code == ErrorCode::kLocked;
-    std::_Exit(refused ? 0 : 1);
+    const bool knows_owner = LockOwner(dir.path()) == ::getppid();
+    std::_Exit(!refused ? 1 : !knows_owner ? 2 : 0);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(fork, &status, 0), fork);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "it wrote to its parent's store";
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_NE(WEXITSTATUS(status), 1) << "it wrote to its parent's store";
+  EXPECT_NE(WEXITSTATUS(status), 2) << "it took another for the owner";
   EXPECT_EQ(testing::Child("hold", dir.path()).Wait(), 1) << "another process got in";
   Must(CommitNote(*store));
 }

@@ -99,9 +99,8 @@ TEST_P(ReaderOpening, MissesNothingThatTheOwnerFlushesMeanwhile) {
     testing::PutAll(*owner, pods.id, {Pod(3)});
     flushed = AwaitRemoval(log);
   }));
-  OwnerLock none;
   const auto database =
-      Must(Database::Open(options, GetParam(), env.get(), nullptr, nullptr, none));
+      Must(Database::Open(options, GetParam(), env.get(), nullptr, nullptr, nullptr));
   EXPECT_TRUE(flushed);
   EXPECT_EQ(CountObjects(*database), 3U);
 }
@@ -127,9 +126,8 @@ TEST(ReaderOfABusyStore, IsAskedToTryAgainWhereTheOwnerNeverRests) {
   };
   const auto env =
       rocksdb::NewCompositeEnv(std::make_shared<BeforeTheTables>(flush, /*openings=*/1000));
-  OwnerLock none;
   const auto database =
-      Database::Open(options, Database::Mode::kReader, env.get(), nullptr, nullptr, none);
+      Database::Open(options, Database::Mode::kReader, env.get(), nullptr, nullptr, nullptr);
   EXPECT_EQ(CodeOf(database), ErrorCode::kNotReady);
   EXPECT_TRUE(database.error().IsRetryable());
 }
@@ -175,14 +173,13 @@ class SecondaryOpening : public ::testing::Test {
   }
   size_t CountFrom(const std::function<void()>& before_the_tables) {
     const auto env = rocksdb::NewCompositeEnv(std::make_shared<BeforeTheTables>(before_the_tables));
-    OwnerLock none;
     return CountObjects(*Must(
-        Database::Open(options_, Database::Mode::kReader, env.get(), nullptr, nullptr, none)));
+        Database::Open(options_, Database::Mode::kReader, env.get(), nullptr, nullptr, nullptr)));
   }
 
   const testing::TempDir dir_;
   const StoreOptions options_{.path = dir_.path()};
-  OwnerLock owner_lock_;
+  const std::shared_ptr<OwnerLock> owner_lock_ = std::make_shared<OwnerLock>();
   bool compacted_ = false;
 };
 

@@ -173,9 +173,12 @@ TEST_F(SecretsTest, AProcessThatHoldsAKeyLeavesNoCoreDump) {
 }
 
 TEST_F(SecretsTest, AProcessThatKeepsSecretsInMemoryLeavesNoCoreDump) {
-  testing::Child child("keeper", dir_.root());
-  EXPECT_EQ(child.ReadLine(), "0 0 0");
-  EXPECT_EQ(child.Wait(), 0);
+  for (const char* where : {"keeper", "store"}) {
+    SCOPED_TRACE(where);
+    testing::Child child("keep", dir_.root(), where);
+    EXPECT_EQ(child.ReadLine(), "0 0 0");
+    EXPECT_EQ(child.Wait(), 0);
+  }
 }
 
 TEST_F(SecretsTest, NothingOfThemStandsInAnyFile) {

@@ -106,6 +106,72 @@ TEST(StoreReader, LearnsOfDictionariesAndCollectionsMadeSinceItOpened) {
   EXPECT_NE(first.id, pods.id);
 }
 
+TEST(StoreReader, LearnsOfADictionaryThatGotTheNumberOfADroppedOne) {
+  const testing::TempDir dir;
+  const auto fill = [](Store& owner, const char* resource, uint64_t first) {
+    const CollectionInfo info = Must(owner.OpenCollection(SpecOf(resource)));
+    // Fewer than train by themselves, which takes a number for each try.
+    std::vector<ObjectPtr> objects;
+    for (uint64_t i = 0; i < 150; ++i) objects.push_back(Pod(first + i));
+    testing::PutAll(owner, info.id, objects);
+    (void)Must(Compact(owner));
+    return info;
+  };
+  auto owner = Must(Store::Open({.path = dir.path()}));
+  (void)fill(*owner, "pods", 0);
+  const CollectionInfo dropped = fill(*owner, "configmaps", 1000);
+  const auto reader = Must(Store::OpenReadOnly({.path = dir.path()}, Store::Reading::kFollowing));
+  EXPECT_EQ(Must(reader->Get(dropped.id, PodKey(1001)))->json(), Pod(1001)->json());
+  Must(owner->DropCollection(dropped.id));
+  owner.reset();
+  owner = Must(Store::Open({.path = dir.path()}));
+  EXPECT_EQ(Must(Compact(*owner)).dropped_dictionaries, std::vector<uint32_t>{2});
+  owner.reset();
+  owner = Must(Store::Open({.path = dir.path()}));
+  const CollectionInfo made = fill(*owner, "services", 2000);
+  const auto dictionaries = Must(GetStats(*owner)).dictionaries;
+  ASSERT_EQ(dictionaries.size(), 2U);
+  ASSERT_EQ(dictionaries.back().id, 2U);
+  Must(reader->CatchUp());
+  const auto read = reader->Get(made.id, PodKey(2001));
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ((*read)->json(), Pod(2001)->json());
+}
+
+// Its logs and tables have the numbers of the ones that the reader knows, or smaller ones.
+TEST(StoreReader, FollowsAStoreThatWasPutBack) {
+  for (const int lost_lives : {1, 4}) {
+    SCOPED_TRACE(lost_lives);
+    const testing::TempDir dir;
+    auto owner = Must(Store::Open({.path = dir.path()}));
+    const CollectionInfo pods = Must(owner->OpenCollection(SpecOf("pods")));
+    testing::PutAll(*owner, pods.id, {Pod(1)});
+    (void)Must(CreateSnapshot(*owner, "s"));
+    for (int life = 0; life < lost_lives; ++life) {
+      owner.reset();
+      owner = Must(Store::Open({.path = dir.path()}));
+      testing::PutAll(*owner, pods.id, {Pod(2)});
+      (void)Must(Compact(*owner));
+    }
+    const auto reader = Must(Store::OpenReadOnly({.path = dir.path()}, Store::Reading::kFollowing));
+    EXPECT_TRUE(reader->Get(pods.id, PodKey(2)));
+    owner.reset();
+    Must(RestoreSnapshot({.path = dir.path()}, "s"));
+    Must(reader->CatchUp());
+    EXPECT_EQ(CodeOf(reader->Get(pods.id, PodKey(2))), ErrorCode::kNotFound)
+        << "nobody owns it yet";
+    owner = Must(Store::Open({.path = dir.path()}));
+    testing::PutAll(*owner, pods.id, {Pod(3)});
+    (void)Must(Compact(*owner));
+    Must(reader->CatchUp());
+    EXPECT_EQ(CodeOf(reader->Get(pods.id, PodKey(2))), ErrorCode::kNotFound);
+    for (const uint64_t kept : {1, 3}) {
+      const auto read = reader->Get(pods.id, PodKey(kept));
+      EXPECT_TRUE(read && (*read)->json() == Pod(kept)->json()) << kept;
+    }
+  }
+}
+
 // Comes into each opening of a store, before it looks at any table: the store's options are read
 // from a pipe.
 class EachOpening {

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "storage/maintenance.h"
 #include "tests/tools/process.h"
 #include "tests/tools/served_store.h"
 #include "tools/serve/watch_hub.h"
@@ -99,6 +100,25 @@ TEST_F(FollowerTest, AnImportWithinOneTurnIsABreak) {
     EXPECT_EQ(turns[0].collection.id, id);
     EXPECT_TRUE(turns[0].broken);
   }
+}
+
+TEST_F(FollowerTest, AStoreThatWasPutBackIsABreak) {
+  const StoreOptions options{.path = scratch_ / "store"};
+  ASSERT_TRUE(CreateSnapshot(*owner_, "s"));
+  pods_->Commit({{"a/one", "20"}}, "20");
+  EXPECT_EQ(Advance().size(), 1u);
+  const CollectionId id = pods_->id();
+  pods_.reset();
+  nodes_.reset();
+  services_.reset();
+  owner_.reset();
+  ASSERT_TRUE(RestoreSnapshot(options, "s"));
+  const auto turns = Advance();
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].collection.id, id);
+  EXPECT_EQ(turns[0].collection.cursor.resource_version, "10");
+  EXPECT_TRUE(turns[0].broken);
+  EXPECT_TRUE(turns[0].changes.empty());
 }
 
 TEST_F(FollowerTest, BreaksAreComparedInPiecesWhereThatIsWanted) {
