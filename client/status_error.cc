@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "client/transport.h"
@@ -116,9 +117,14 @@ std::string Without(const std::vector<std::string>& secrets, std::string_view te
   std::string shown(text);
   for (const std::string& secret : secrets) {
     if (secret.size() < kLeastSecretBytes) continue;
-    for (size_t at = 0; (at = shown.find(secret, at)) != std::string::npos; at += kHidden.size()) {
-      shown.replace(at, secret.size(), kHidden);
+    std::string rest =
+        std::exchange(shown, {});  // in one pass: a server may repeat it for a megabyte
+    size_t begin = 0;
+    for (size_t at = 0; (at = rest.find(secret, begin)) != std::string::npos;) {
+      shown.append(rest, begin, at - begin).append(kHidden);
+      begin = at + secret.size();
     }
+    shown.append(rest, begin);
   }
   return shown;
 }
