@@ -273,6 +273,19 @@ TEST_F(PendingRowsTest, ARowThatCouldNotBeAcknowledgedIsNotToldTwice) {
   EXPECT_EQ(updates, (std::vector<std::string>{"7→8", "8→9"}));
 }
 
+// Its last call may end after the next one of its name has come.
+TEST_F(PendingRowsTest, WhoIsForgottenTouchesNoRowOfTheNextOfItsName) {
+  const auto forgotten = Restart(handler_);
+  Add(*forgotten, "a");
+  ASSERT_TRUE(forgotten->Forget());
+  ASSERT_TRUE(names_->Remember("slow", 1));
+  const auto next = Restart(std::make_shared<RecordingHandler>());
+  Add(*next, "b");
+  ASSERT_TRUE(forgotten->DeliverWaiting({}));
+  EXPECT_EQ(handler_->Calls().size(), 0U);
+  EXPECT_EQ(Stored(), 1U);
+}
+
 // A handler that is told of a change causes the next one, so that rows never end.
 class EndlessRowsTest : public PendingRowsTest {
  protected:
