@@ -107,9 +107,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
     return ended_;
   }
   bool OnOwnThread() const { return thread_id_.load() == std::this_thread::get_id(); }
-  // Removes what is on disk of it; a durable name is known no more, and not again by what its
-  // thread still does. Under the collection's write lock, with no change to be staged for it after
-  // that.
+  // Removes what is on disk of it; a durable name is known no more. What its thread still does
+  // brings neither back, and touches nothing of the next handler of that name. Under the
+  // collection's write lock, with no change to be staged for it after that.
   Result<void> Forget();
 
   Result<void> Stage(Indexer::Writer& writer, const ObjectChange& change);
@@ -161,6 +161,9 @@ class Listener final : public std::enable_shared_from_this<Listener> {
   Result<void> AcknowledgeDelivered();
   Result<void> EndRound();
   Result<void> RememberName();
+  // Are the name and its rows no more its own, but those of the next handler of that name? Only
+  // known under the write lock.
+  bool IsForgotten(const Indexer::Writer& write_lock) const;
   std::optional<ObjectChange> NarrowToFilter(const ObjectChange& change);
   void NarrowToFilter(PendingDeltas::Row& row);
   bool Holds(const Object& object);

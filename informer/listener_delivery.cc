@@ -231,12 +231,14 @@ Result<bool> Listener::DeliverBuffered(const std::stop_token& stop) {
 Result<void> Listener::RememberName() {
   if (!note_due_) return {};
   const auto writer = indexer_->BeginWrite();
-  MutexLock lock(mutex_);
-  const bool forgotten = forgotten_;
-  lock.unlock();
-  if (!forgotten) LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
+  if (!IsForgotten(*writer)) LARDER_RETURN_IF_ERROR(names_->Remember(name_, options_.revision));
   note_due_ = false;
   return {};
+}
+
+bool Listener::IsForgotten(const Indexer::Writer&) const {
+  MutexLock lock(mutex_);
+  return forgotten_;
 }
 
 void Listener::AddDelivered(PendingDeltas::Delivered delivered) {
@@ -248,6 +250,7 @@ void Listener::AddDelivered(PendingDeltas::Delivered delivered) {
 Result<void> Listener::AcknowledgeDelivered() {
   if (delivered_.empty()) return {};
   const auto writer = indexer_->BeginWrite();
+  if (IsForgotten(*writer)) return {};
   LARDER_ASSIGN_OR_RETURN(const size_t removed, rows_.Acknowledge(*writer, delivered_));
   if (auto outcome = writer->Commit(Durability::kRelaxed); !outcome) {
     rows_.CommitFailed();
@@ -266,7 +269,7 @@ bool Listener::OnlyListEndIsBuffered() const {
   return buffer_.size() == 1 && buffer_.front().list_end;
 }
 
-// The next page of the round. nullopt: what is in memory comes first.
+// The next page of the round. nullopt: what is in memory comes first, or nothing does any more.
 Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows() {
   std::optional<Indexer::View> view;
   {
@@ -287,6 +290,7 @@ Result<std::optional<std::vector<PendingDeltas::Row>>> Listener::ReadRows() {
   // Let go of before the commit: a store that is to be opened again waits for all who read from it.
   view.reset();
   const auto writer = indexer_->BeginWrite();
+  if (IsForgotten(*writer)) return std::nullopt;
   for (PendingDeltas::Row& row : rows) NarrowToFilter(row);
   LARDER_ASSIGN_OR_RETURN(const bool marked, rows_.HandOut(*writer, &rows));
   // On the disk before the handler is told: what a power loss takes back would leave it believing

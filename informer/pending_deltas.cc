@@ -19,6 +19,7 @@ struct Stored {
   std::string known;
   bool unheard = false;
   std::string first;
+  uint64_t added_at = 0;
 };
 
 std::string Encode(const Stored& row) {
@@ -33,7 +34,7 @@ std::string Encode(const Stored& row) {
   const Bytes first = bytes(row.first);
   fbs::FinishPendingDeltaBuffer(
       builder, fbs::CreatePendingDelta(builder, row.generation, row.kind, row.in_initial_list,
-                                       row.inferred, known, row.unheard, first));
+                                       row.inferred, known, row.unheard, first, row.added_at));
   return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
 }
 
@@ -49,6 +50,7 @@ Result<Stored> Decode(std::string_view bytes, const ObjectKey& key) {
   row.in_initial_list = delta->in_initial_list();
   row.inferred = delta->inferred();
   row.unheard = delta->unheard();
+  row.added_at = delta->added_at();
   const auto assign = [](std::string& state, const flatbuffers::Vector<uint8_t>* from) {
     if (from) state.assign(reinterpret_cast<const char*>(from->data()), from->size());
   };
@@ -114,6 +116,9 @@ Result<PendingDeltas::Merged> PendingDeltas::Merge(Indexer::Writer& writer,
   // Of a delete that an add follows it is still the delete's.
   const bool recreated = before && row.kind == fbs::DeltaKind_Recreated;
   row.inferred = recreated ? before->inferred : change.inferred;
+  if (recreated) {
+    row.added_at = before->kind == fbs::DeltaKind_Deleted ? row.generation : before->added_at;
+  }
   // Of an add that may have been told by an earlier process, the first change says what it told.
   const bool may_be_told = !narrowed && before && before->kind == fbs::DeltaKind_Added &&
                            !before->unheard && before->known.empty();
@@ -261,13 +266,19 @@ Result<bool> PendingDeltas::AcknowledgeOne(Indexer::Writer& writer, const Delive
     memory_.Set(delivered.key, RowMemory::Row::kNone);
     return true;
   }
-  // A delete brings the last state there was, whatever was told before.
-  const bool updated = stored.kind == fbs::DeltaKind_Added || stored.kind == fbs::DeltaKind_Updated;
-  if (!updated || !delivered.state) return false;
+  // A delete brings the last state there was, whatever was told before. One that an add follows is
+  // over once that add was told.
+  const bool delete_waits =
+      stored.kind == fbs::DeltaKind_Deleted ||
+      (stored.kind == fbs::DeltaKind_Recreated && delivered.generation < stored.added_at);
+  if (delete_waits || !delivered.state) return false;
   LARDER_ASSIGN_OR_RETURN(EncodedObject known,
                           indexer_->store()->Encode(indexer_->collection().id, *delivered.state));
   stored.kind = fbs::DeltaKind_Updated;
   stored.known = std::move(known.value);
+  stored.first.clear();
+  stored.inferred = false;
+  stored.added_at = 0;
   writer.PutDelta(handler_, delivered.key, Encode(stored), stored.known);
   return false;
 }

@@ -25,9 +25,9 @@
 //
 // What changes again between the telling and its acknowledgement is a new row, which still begins
 // with the state before: a process that ends here leaves nobody who knows what was told. With the
-// acknowledgement it begins with what was told, as an update, also where it was an add. So who
-// acknowledges what was told before reading on never brings a handler an older `old` than it has
-// heard.
+// acknowledgement it begins with what was told, as an update, also where it was an add, or a delete
+// and an add. So who acknowledges what was told before reading on never brings a handler an older
+// `old` than it has heard, nor a delete behind the add that followed it.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Crash, SoundDisk,
 // A disk that is full in the middle of a line ends the process; the next one's line is whole.
 TEST(Journal, WhatADyingProcessWroteHalfDoesNotSpoilTheNextLine) {
   const std::string path = ::testing::TempDir() + "larder-journal-half";
-  std::ofstream(path) << "S one\nH one update shop/cart-1 5 77\nH one update shop/cart-2";
+  std::ofstream(path) << "S one\nH one update shop/cart-1 5 77 4\nH one update shop/cart-2";
   Journal(path).Started("two");
   const std::vector<JournalLine> lines = ReadJournal(path);
   std::filesystem::remove(path);

@@ -17,7 +17,6 @@ void DeliveryJudge::ReadJournal() {
   for (size_t i = known; i < journal_.size(); ++i) {
     const JournalLine& line = journal_[i];
     const std::string of = Of(line.cluster, line.key);
-    if (line.kind == 'S') process_began_ = i;
     if (line.kind == 'H') handled_[of].push_back(i);
     if (line.kind == 'W') worked_[of].push_back(i);
     if (line.kind == 'F') fetched_[{line.cluster, line.key, line.version}] = line.hash;
@@ -52,8 +51,12 @@ void DeliveryJudge::JudgeLines(const std::optional<Found>& before, const std::st
                                const ServerHistory& history, const JournalRules& rules) {
   for (; judged_ < journal_.size(); ++judged_) {
     const JournalLine& line = journal_[judged_];
+    if (line.kind == 'S') process_began_ = judged_;
     if (line.cluster == cluster) CheckTrue(line, history);
-    if (line.kind == 'H') CheckOrder(judged_, rules);
+    if (line.kind == 'H') {
+      CheckOrder(judged_, rules);
+      CheckOld(judged_);
+    }
     if (line.kind == 'L' && rules.resumes) {
       Violated(9, "the pods were listed, which were complete at version {}", before->cursor);
     }
@@ -81,17 +84,17 @@ void DeliveryJudge::CheckTrue(const JournalLine& line, const ServerHistory& hist
 
 // The states that a handler is told of never go back, deletes included: a delete shows the version
 // that the server gave it, or, where nobody saw it, that of the row. Only one thing comes again
-// after something newer: of an object that was made anew, and not acknowledged, a delete that was
-// told already, for the add that follows it.
+// after something newer: of an object that was made anew, and not acknowledged, a delete that an
+// earlier process told already, for the add that follows it.
 void DeliveryJudge::CheckOrder(size_t i, const JournalRules& rules) const {
   const JournalLine& line = journal_[i];
   const std::string of = Of(line.cluster, line.key);
   const JournalLine* last = Last(handled_, of, 0, i);
   if (last == nullptr || line.version > last->version) return;
   const bool gone = line.type == "delete";
+  const bool same_process = last >= &journal_[process_began_];
   if (line.version == last->version) {
     // Told of an object: told of its end in the same version, or once more by another process.
-    const bool same_process = last >= &journal_[process_began_];
     // The same version in other bytes is an update: a row that a relist fetched is listed anew.
     const bool again = gone == (last->type == "delete") && line.hash == last->hash;
     if (rules.can_acknowledge && same_process && again && !gone) {
@@ -103,13 +106,40 @@ void DeliveryJudge::CheckOrder(size_t i, const JournalRules& rules) const {
     return;
   }
   const std::vector<size_t>& lines = handled_.at(of);
-  const bool repeated = gone && std::any_of(lines.begin(), lines.end(), [&](size_t other) {
-                          return other < i && journal_[other].type == "delete" &&
-                                 journal_[other].version == line.version;
-                        });
+  const bool repeated =
+      gone && !same_process && std::any_of(lines.begin(), lines.end(), [&](size_t other) {
+        return other < i && journal_[other].type == "delete" &&
+               journal_[other].version == line.version;
+      });
   if (!repeated) {
     Violated(5, "the handler was told of {} at {} ({}) after {} ({})", line.key, line.version,
              line.type, last->version, last->type);
+  }
+}
+
+// An update begins with what the handler heard last, and only what it does not know is added. What
+// it knows at the start of a process is what it acknowledged last, which is something that it
+// heard.
+void DeliveryJudge::CheckOld(size_t i) const {
+  const JournalLine& line = journal_[i];
+  if (line.type == "delete") return;
+  const std::string of = Of(line.cluster, line.key);
+  const JournalLine* last = Last(handled_, of, process_began_, i);
+  if (last != nullptr) {
+    const uint64_t known = last->type == "delete" ? 0 : last->version;
+    if (line.old != known) {
+      Violated(5, "the handler was told of {} from {} to {}, and knew it at {}", line.key, line.old,
+               line.version, known);
+    }
+    return;
+  }
+  const std::vector<size_t>& lines = handled_.at(of);
+  const bool heard = std::any_of(lines.begin(), lines.end(), [&](size_t other) {
+    return other < i && journal_[other].type != "delete" && journal_[other].version == line.old;
+  });
+  if (line.old != 0 && !heard) {
+    Violated(5, "the handler was told of {} from {} to {}, and had never heard of it at {}",
+             line.key, line.old, line.version, line.old);
   }
 }
 

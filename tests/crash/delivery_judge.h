@@ -77,6 +77,7 @@ class DeliveryJudge {
                           size_t end) const;
   void CheckTrue(const JournalLine& line, const ServerHistory& history) const;
   void CheckOrder(size_t i, const JournalRules& rules) const;
+  void CheckOld(size_t i) const;
   void CheckBounded(const JournalLine& line, const Found& before,
                     const ServerHistory& history) const;
   void ForgetAhead(const Found& now);

@@ -42,8 +42,8 @@ void Journal::Write(std::string line) {
 void Journal::Started(std::string_view cluster) { Write(fmt::format("S {}", cluster)); }
 
 void Journal::Handled(std::string_view cluster, std::string_view type, std::string_view key,
-                      std::string_view version, uint64_t hash) {
-  Write(fmt::format("H {} {} {} {} {}", cluster, type, key, version, hash));
+                      std::string_view version, uint64_t hash, std::string_view old) {
+  Write(fmt::format("H {} {} {} {} {} {}", cluster, type, key, version, hash, old));
 }
 
 void Journal::Worked(std::string_view cluster, std::string_view key, std::string_view version,
@@ -77,6 +77,7 @@ std::vector<JournalLine> ReadJournal(const std::string& path) {
     } else if (line.kind != 'S' && line.kind != 'L') {
       in >> line.key >> line.version >> line.hash;
     }
+    if (line.kind == 'H') in >> line.old;
     if (in) lines.push_back(std::move(line));
   }
   return lines;

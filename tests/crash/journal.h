@@ -2,7 +2,8 @@
 // one write a line. A process that cannot write it dies before it acknowledges.
 //
 //   S CLUSTER                      a process started
-//   H CLUSTER add|update|delete KEY VERSION HASH    a handler was called
+//   H CLUSTER add|update|delete KEY VERSION HASH OLD    a handler was called: OLD is the version
+//                                  that an update began with, 0 of the others
 //   W CLUSTER KEY VERSION HASH     a worker looked at an item: version 0 for one that was gone
 //   F CLUSTER KEY VERSION HASH     a relist fetched a single object, and this is what it got
 //   L CLUSTER                      it asked for a list of all pods
@@ -23,6 +24,7 @@ struct JournalLine {
   std::string key;
   uint64_t version = 0;
   uint64_t hash = 0;  // of the object's JSON
+  uint64_t old = 0;   // of H
 };
 
 // The object's JSON in a number, as in the simulator's history.
@@ -38,7 +40,7 @@ class Journal {
 
   void Started(std::string_view cluster);
   void Handled(std::string_view cluster, std::string_view type, std::string_view key,
-               std::string_view version, uint64_t hash);
+               std::string_view version, uint64_t hash, std::string_view old);
   void Worked(std::string_view cluster, std::string_view key, std::string_view version,
               uint64_t hash);
   void Fetched(std::string_view cluster, std::string_view key, std::string_view version,

@@ -44,16 +44,17 @@ class AuditHandler final : public EventHandler {
 
   void OnAdd(const ObjectPtr& object, bool) override { Record("add", *object); }
   void OnUpdate(const ObjectPtr& before, const ObjectPtr& now) override {
-    Record("update", *now);
-    if (mutant_ == "older-again") Record("update", *before);
+    const ObjectPtr& old = mutant_ == "wrong-old" ? now : before;
+    Record("update", *now, old->resource_version());
+    if (mutant_ == "older-again") Record("update", *before, now->resource_version());
     if (mutant_ == "older-delete") Record("delete", *before);
   }
   void OnDelete(const ObjectPtr& last_known, bool) override { Record("delete", *last_known); }
 
  private:
-  void Record(std::string_view type, const Object& object) {
+  void Record(std::string_view type, const Object& object, std::string_view old = "0") {
     const std::string key = object.key().ToString();
-    journal_->Handled(cluster_, type, key, object.resource_version(), HashOf(object.json()));
+    journal_->Handled(cluster_, type, key, object.resource_version(), HashOf(object.json()), old);
     if (mutant_ == "queue-apart") (void)queue_->Add(key);
   }
 

@@ -43,6 +43,8 @@ inline constexpr Mutant kMutants[] = {
     // The handler hears once more of an older state, and of an older end.
     {"older-again", "kill", "5"},
     {"older-delete", "kill", "5"},
+    // It hears of an update from the very state that it is to.
+    {"wrong-old", "kill", "5"},
     // Resumes on another cluster.
     {"any-cluster", "kill", "6"},
     // A worker sees an object that is not quite the server's.

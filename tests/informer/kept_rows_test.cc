@@ -135,6 +135,30 @@ TEST_F(KeptRowsTest, WhatGoesUnseenBehindAKeptRowIsADeleteOfWhatItKnew) {
   EXPECT_EQ(handler->Calls(), (std::vector<std::string>{"add x/a", "delete x/a"}));
 }
 
+// By a filter one object goes and comes, too.
+TEST_F(KeptRowsTest, AnUpdateWhileItIsToldThatAnObjectHoldsAgainIsAnUpdate) {
+  std::vector<std::string> calls;
+  const auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_add = [&](const ObjectPtr& object, bool) {
+    calls.push_back(fmt::format("add {}", object->resource_version()));
+    if (object->resource_version() == "3") Put("a", true);
+  };
+  handler->on_update = [&](const ObjectPtr& old, const ObjectPtr& now) {
+    calls.push_back(fmt::format("update {}→{}", old->resource_version(), now->resource_version()));
+  };
+  handler->on_delete = [&](const ObjectPtr& last, bool) {
+    calls.push_back(fmt::format("delete {}", last->resource_version()));
+  };
+  Put("a", true);
+  Come(handler);
+  Drain();
+  Come(handler);
+  Put("a", false);
+  Put("a", true);
+  Drain();
+  EXPECT_EQ(calls, (std::vector<std::string>{"add 1", "delete 1", "add 3", "update 3→4"}));
+}
+
 // It was told of what came to hold, and not more: the process ended in the call.
 TEST_F(KeptRowsTest, WhatItMayHaveBeenToldOfIsDeletedForTheNext) {
   std::promise<void> told, release;

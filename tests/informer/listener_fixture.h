@@ -57,10 +57,11 @@ class PendingRowsTest : public ListenerTest {
         R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{0}","namespace":"x","uid":"{0}","resourceVersion":"{1}"}}}})",
         name, version));
   }
-  void Add(Listener& listener, const std::string& name) {
+  void Add(Listener& listener, const std::string& name, int version = 7) {
     const auto writer = indexer_->BeginWrite();
-    ASSERT_TRUE(writer->Upsert(Pod(name), *indexer_->Prepare(*Pod(name))));
-    Commit(listener, *writer, {ChangeType::kAdded, nullptr, Pod(name), false, false});
+    const ObjectPtr pod = Pod(name, version);
+    ASSERT_TRUE(writer->Upsert(pod, *indexer_->Prepare(*pod)));
+    Commit(listener, *writer, {ChangeType::kAdded, nullptr, pod, false, false});
   }
   // Also back to an older version, as of a server that was restored.
   void Update(Listener& listener, const std::string& name, int version) {
@@ -69,10 +70,11 @@ class PendingRowsTest : public ListenerTest {
                                         Indexer::Writer::Expect::kAny);
     Commit(listener, *writer, {ChangeType::kUpdated, change.old, Pod(name, version), false, false});
   }
-  void Delete(Listener& listener, const std::string& name) {
+  void Delete(Listener& listener, const std::string& name, int version = 7) {
     const auto writer = indexer_->BeginWrite();
-    ASSERT_TRUE(writer->Delete(Pod(name)->key(), {}, {}));
-    Commit(listener, *writer, {ChangeType::kDeleted, Pod(name), nullptr, false, false});
+    const ObjectPtr pod = Pod(name, version);
+    ASSERT_TRUE(writer->Delete(pod->key(), {}, {}));
+    Commit(listener, *writer, {ChangeType::kDeleted, pod, nullptr, false, false});
   }
   void Commit(Listener& listener, Indexer::Writer& writer, const ObjectChange& change) {
     ASSERT_TRUE(listener.Stage(writer, change));

@@ -273,6 +273,19 @@ TEST_F(PendingRowsTest, ARowThatCouldNotBeAcknowledgedIsNotToldTwice) {
   EXPECT_EQ(updates, (std::vector<std::string>{"7→8", "8→9"}));
 }
 
+// Its last call may end after the next one of its name has come.
+TEST_F(PendingRowsTest, WhoIsForgottenTouchesNoRowOfTheNextOfItsName) {
+  const auto forgotten = Restart(handler_);
+  Add(*forgotten, "a");
+  ASSERT_TRUE(forgotten->Forget());
+  ASSERT_TRUE(names_->Remember("slow", 1));
+  const auto next = Restart(std::make_shared<RecordingHandler>());
+  Add(*next, "b");
+  ASSERT_TRUE(forgotten->DeliverWaiting({}));
+  EXPECT_EQ(handler_->Calls().size(), 0U);
+  EXPECT_EQ(Stored(), 1U);
+}
+
 // A handler that is told of a change causes the next one, so that rows never end.
 class EndlessRowsTest : public PendingRowsTest {
  protected:
@@ -336,38 +349,54 @@ TEST_F(PendingRowsTest, WhateverHappensOldIsWhatTheHandlerHeardLast) {
   const uint64_t seed = testing::Seed();
   std::mt19937_64 random(seed);
   std::shared_ptr<Listener> listener;
-  std::map<std::string, std::string> heard, truth;  // name and version
+  std::map<std::string, int> heard, truth;  // name and version
   std::vector<std::string> wrong;
   int version = 10;
   const auto change = [&] {
     const std::string name(1, static_cast<char>('a' + random() % 6));
     if (truth.count(name) == 0) {
-      Add(*listener, name);
-      truth[name] = "7";
+      Add(*listener, name, ++version);
+      truth[name] = version;
     } else if (random() % 8 == 0) {
-      Delete(*listener, name);
+      Delete(*listener, name, ++version);
       truth.erase(name);
     } else {
       Update(*listener, name, ++version);
-      truth[name] = std::to_string(version);
+      truth[name] = version;
     }
   };
-  const auto hear = [&](const ObjectPtr& object, bool there) {
-    heard.erase(std::string(object->name()));
-    if (there) heard.emplace(object->name(), object->resource_version());
+  // `old`: 0 of an add. `now`: 0 of a delete.
+  const auto hear = [&](const std::string& name, int old, int now) {
+    const auto last = heard.find(name);
+    if (old != (last == heard.end() ? 0 : last->second)) {
+      wrong.push_back(fmt::format("{}: {}→{} after {}", name, old, now,
+                                  last == heard.end() ? 0 : last->second));
+    }
+    heard.erase(name);
+    if (now != 0) heard[name] = now;
     if (random() % 3 == 0) change();
   };
-  const auto handler = std::make_shared<EventHandlerFuncs>();
-  handler->on_add = [&](const ObjectPtr& object, bool) { hear(object, true); };
-  handler->on_update = [&](const ObjectPtr& old, const ObjectPtr& now) {
-    const std::string& last = heard[std::string(now->name())];
-    if (old->resource_version() != last) {
-      wrong.push_back(fmt::format("{}: {}→{} after {}", now->name(), old->resource_version(),
-                                  now->resource_version(), last));
-    }
-    hear(now, true);
+  const auto version_of = [](const ObjectPtr& object) {
+    return std::stoi(std::string(object->resource_version()));
   };
-  handler->on_delete = [&](const ObjectPtr& last, bool) { hear(last, false); };
+  const auto handler = std::make_shared<EventHandlerFuncs>();
+  handler->on_add = [&](const ObjectPtr& object, bool) {
+    hear(std::string(object->name()), 0, version_of(object));
+  };
+  handler->on_update = [&](const ObjectPtr& old, const ObjectPtr& now) {
+    hear(std::string(now->name()), version_of(old), version_of(now));
+  };
+  // It brings the last state there was, which is newer than the one that was heard. It may come
+  // twice, but not behind what followed it.
+  handler->on_delete = [&](const ObjectPtr& last, bool) {
+    const std::string name(last->name());
+    const auto known = heard.find(name);
+    if (known != heard.end() && known->second > version_of(last)) {
+      wrong.push_back(
+          fmt::format("{}: gone at {} after {}", name, version_of(last), known->second));
+    }
+    hear(name, known == heard.end() ? 0 : known->second, 0);
+  };
   for (int round = 0; round < 500; ++round) {
     if (round % 10 == 0) listener = Restart(handler, random() % 3 * 2);
     for (uint64_t changes = random() % 8; changes > 0; --changes) change();

@@ -152,6 +152,48 @@ TEST_F(StopTest, ARemovedNameIsForgottenBeforeItsHandlerReturns) {
   EXPECT_EQ(last->Count("update x/a"), 1u) << last->Calls().front();
 }
 
+// That one knows more by now, and is behind.
+TEST_F(StopTest, ARemovedHandlerAcknowledgesNothingForTheNextOfItsName) {
+  OpenWithGrace(std::chrono::minutes(10));
+  const auto registration = GetStuck("watcher");
+  TouchPod("a");
+  CreatePod("b");
+  CatchUp();
+  auto removing =
+      std::async(std::launch::async, [&] { return informer_->RemoveEventHandler(registration); });
+  while (!informer_->Status().handlers.empty()) std::this_thread::yield();
+  std::string known, old;
+  std::promise<void> entered, release;
+  auto next = std::make_shared<EventHandlerFuncs>();
+  next->on_add = [&](const ObjectPtr& object, bool) {
+    if (object->name() == "a") known = object->resource_version();
+  };
+  next->on_update = [&](const ObjectPtr& before, const ObjectPtr& now) {
+    if (now->name() == "a") {
+      old = before->resource_version();
+    } else {
+      entered.set_value();
+      release.get_future().wait();
+    }
+  };
+  HandlerOptions options = Named("watcher");
+  options.buffer_events = 0;  // all that changes waits on disk
+  const auto again = informer_->AddEventHandler(next, options);
+  ASSERT_TRUE(again);
+  const RecordingHandler poll;
+  ASSERT_TRUE(poll.WaitFor([&](const auto&) { return (*again)->HasSynced(); }));
+  TouchPod("b");
+  entered.get_future().wait();
+  TouchPod("a");
+  CatchUp();
+  handler_->Release();
+  EXPECT_TRUE(removing.get());
+  release.set_value();
+  EXPECT_TRUE(poll.WaitFor([&](const auto&) { return (*again)->Stats().rows == 0; }));
+  informer_->Stop();
+  EXPECT_EQ(old, known);
+}
+
 // It is removed all the same; what changes is kept, because its name is still known.
 TEST_F(StopTest, ANameThatCouldNotBeForgottenMissesNothing) {
   OpenWithGrace(std::chrono::minutes(10));

@@ -1,6 +1,7 @@
 #include "tests/simulation/deliveries.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +11,10 @@ namespace {
 
 uint64_t VersionOf(const Object& object) {
   return std::stoull(std::string(object.resource_version()));
+}
+
+std::string StateOf(const Object& object) {
+  return fmt::format("{}@{}", object.uid(), object.resource_version());
 }
 
 }  // namespace
@@ -22,11 +27,17 @@ std::string Deliveries::Begin(bool known) {
   return forgotten ? "the name of the handler was forgotten" : "";
 }
 
-std::string Deliveries::Hear(const Object& object) {
+std::string Deliveries::Hear(const Object& object, const Object* old) {
   const std::string key = object.key().ToString();
-  const std::string state = fmt::format("{}@{}", object.uid(), object.resource_version());
+  const std::string state = StateOf(object);
   Heard& heard = keys_[key];
   std::string wrong;
+  const std::string from = old == nullptr ? std::string() : StateOf(*old);
+  if (heard.fresh ? from != heard.state : heard.may_be_known.count(from) == 0) {
+    wrong = fmt::format(
+        "the handler heard of {} from [{}] to {}, and knew [{}]", key, from, state,
+        heard.fresh ? heard.state : fmt::format("{}", fmt::join(heard.may_be_known, " or ")));
+  }
   if (!restored_ && VersionOf(object) < heard.version) {
     wrong = fmt::format("the handler heard of {} at {} after {}", key, state, heard.version);
   }
@@ -37,6 +48,8 @@ std::string Deliveries::Hear(const Object& object) {
     wrong = fmt::format("{} at {} was acknowledged and came again", key, state);
   }
   heard.state = state;
+  heard.ever.insert(state);
+  heard.may_be_known.insert(state);
   heard.version = std::max(heard.version, VersionOf(object));
   heard.acknowledged = heard.unknown = false;
   heard.fresh = true;
@@ -45,10 +58,11 @@ std::string Deliveries::Hear(const Object& object) {
 
 std::string Deliveries::HearDelete(const Object& last) {
   const std::string key = last.key().ToString();
-  const std::string state = fmt::format("{}@{}", last.uid(), last.resource_version());
+  const std::string state = StateOf(last);
   Heard& heard = keys_[key];
   std::string wrong;
-  const bool again = !heard.acknowledged && heard.ends.count(state) != 0;
+  const bool added_since = heard.fresh && !heard.state.empty();
+  const bool again = !heard.acknowledged && !added_since && heard.ends.count(state) != 0;
   if (!restored_ && VersionOf(last) < heard.version && !again) {
     wrong =
         fmt::format("the handler heard of the end of {} at {} after {}", key, state, heard.version);
@@ -58,6 +72,7 @@ std::string Deliveries::HearDelete(const Object& last) {
     wrong = fmt::format("the end of {} was acknowledged and came again", key);
   }
   heard.state.clear();
+  heard.may_be_known.insert("");
   heard.gone = last.uid();
   heard.ends.insert(state);
   heard.version = std::max(heard.version, VersionOf(last));
@@ -70,12 +85,18 @@ std::string Deliveries::Check(const States& stored, const std::set<std::string>&
   // What was heard and is lost is told again, or never was.
   if (std::exchange(power_lost_, false) && known_) {
     for (auto& [key, heard] : keys_) {
-      const auto it = stored.find(key);
+      std::set<std::string> ever = std::move(heard.ever);
       heard = {};
-      if (it != stored.end()) heard.state = it->second;
+      heard.ever = std::move(ever);
     }
-    for (const auto& [key, state] : stored) keys_[key].state = state;
-    for (const std::string& key : rows) keys_[key].unknown = true;
+    for (const auto& [key, state] : stored) {
+      keys_[key].state = state;
+      keys_[key].may_be_known = {state};
+    }
+    for (const std::string& key : rows) {
+      keys_[key].unknown = true;
+      keys_[key].may_be_known = keys_[key].ever;
+    }
   }
   if (!known_) return {};
   for (const auto& [key, state] : stored) {
@@ -95,7 +116,9 @@ std::string Deliveries::Check(const States& stored, const std::set<std::string>&
 
 void Deliveries::Acknowledged(const std::set<std::string>& rows) {
   for (auto& [key, heard] : keys_) {
-    if (heard.fresh) heard.acknowledged = rows.count(key) == 0;
+    if (!heard.fresh) continue;
+    heard.acknowledged = rows.count(key) == 0;
+    heard.may_be_known = {heard.state};
   }
 }
 

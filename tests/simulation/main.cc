@@ -41,6 +41,7 @@ const std::map<std::string, Bug> kBugs = {
     {"ignore-failure", {Mutant::kIgnoreFailure, kPrefix}},
     {"older-again", {Mutant::kOlderAgain, " after "}},
     {"older-delete", {Mutant::kOlderDelete, "the handler heard of the end of"}},
+    {"wrong-old", {Mutant::kWrongOld, ", and knew ["}},
     {"row-ahead", {Mutant::kRowAhead, kPrefix}},
 };
 

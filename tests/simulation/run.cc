@@ -150,10 +150,13 @@ class Life final : private ChangeSink, private Target {
     if (auto loaded = names_->Load(); !loaded) return Refuse("names", loaded.error());
     judge_.ExpectNothing(deliveries_.Begin(names_->Revision(kHandler).has_value()));
     auto handler = std::make_shared<EventHandlerFuncs>();
-    handler->on_add = [this](const ObjectPtr& object, bool) { Heard(deliveries_.Hear(*object)); };
+    handler->on_add = [this](const ObjectPtr& object, bool) {
+      Heard(deliveries_.Hear(*object, nullptr));
+    };
     handler->on_update = [this](const ObjectPtr& old, const ObjectPtr& object) {
-      Heard(deliveries_.Hear(*object));
-      if (mutant_ == Mutant::kOlderAgain) Heard(deliveries_.Hear(*old));
+      const Object& before = mutant_ == Mutant::kWrongOld ? *object : *old;
+      Heard(deliveries_.Hear(*object, &before));
+      if (mutant_ == Mutant::kOlderAgain) Heard(deliveries_.Hear(*old, object.get()));
       if (mutant_ == Mutant::kOlderDelete) Heard(deliveries_.HearDelete(*old));
     };
     handler->on_delete = [this](const ObjectPtr& last, bool) {

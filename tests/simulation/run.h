@@ -14,8 +14,8 @@
 //  (reliable);
 //  - work that only the queue knows, retries and delays, is not lost, does not come early and keeps
 //  its failures (journal.h);
-//  - a durable handler has heard, or will hear, of everything that is stored, in order, and again
-//  only of what was not acknowledged (deliveries.h);
+//  - a durable handler has heard, or will hear, of everything that is stored, in order, from what
+//  it knew, and again only of what was not acknowledged (deliveries.h);
 //  - a calm world is caught up with (never stale for ever).
 #pragma once
 
@@ -39,6 +39,7 @@ enum class Mutant {
   kIgnoreFailure,
   kOlderAgain,
   kOlderDelete,
+  kWrongOld,
   kRowAhead,
 };
 
