@@ -162,7 +162,7 @@ Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& 
   informer.ns = source.options.ns;
   informer.label_selector = source.options.label_selector;
   informer.field_selector = source.options.field_selector;
-  informer.metadata_only = source.options.metadata_only;
+  informer.metadata_only = source.options.metadata_only || source.resource.metadata_only();
   informer.indexes = source.options.indexes;
   informer.transform = source.options.transform;
   if (source.role == SourceRole::kFor) {
@@ -179,7 +179,7 @@ Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& 
             {},
             {}});
     });
-    LARDER_RETURN_IF_ERROR(client->AddInformer(one));
+    LARDER_RETURN_IF_ERROR(client->AddInformer(one, source.role != SourceRole::kWatches));
     all_informers.push_back(one);
   }
   return opened;

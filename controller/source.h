@@ -42,7 +42,8 @@ struct SourceOptions {
   std::string ns{};
   std::string label_selector{};
   std::string field_selector{};
-  // Only metadata is fetched and stored.
+  // Only metadata is fetched and stored; MetadataOf(resource) reads it
+  // (controller/cached_client.h).
   bool metadata_only = false;
   // For List() with Query::index, and for the planner.
   std::vector<IndexDefinition> indexes{};

@@ -379,7 +379,8 @@ TEST_F(ControllerTest, AFinalizerLeavesWhatTheStoreDoesNotHold) {
     if (!metadata_only) source.transform = *DropPaths({"data"});
     const auto reconcile = [](ReconcileContext& context,
                               const ReconcileRequest& request) -> Result<Outcome> {
-      LARDER_ASSIGN_OR_RETURN(ObjectPtr object, context.client().Find("configmaps", request.key));
+      LARDER_ASSIGN_OR_RETURN(ObjectPtr object,
+                              context.client().Find(MetadataOf("configmaps"), request.key));
       if (!object) return Outcome::Done();
       LARDER_RETURN_IF_ERROR(HandleFinalizer(context, "configmaps", object, "example.com/mine",
                                              [] { return Result<void>(); }));
