@@ -268,6 +268,8 @@ Result<void> Manager::Impl::Attach(const Prepared& to, const Opened& opened) {
     function = BehindWhileNotLeading(std::move(function),
                                      std::min(priority, kept.options.initial_priority));
   }
+  spdlog::info("starting event source controller={} source={}:{}", kept.name,
+               RoleName(source->role), resource.ToString());
   for (SharedInformer* informer : informers) {
     EnqueuerOptions enqueuer;
     enqueuer.name = SourceName(kept.name, source->role, resource);
