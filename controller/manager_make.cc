@@ -282,10 +282,11 @@ Result<void> Manager::Impl::Attach(const Prepared& to, const Opened& opened) {
     controller->WaitFor(informer);
     LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
   }
-  const auto period = kept.options.resync_period.value_or(config.resync_period);
-  if (source->role == SourceRole::kFor && period.count() > 0) {
+  if (source->role == SourceRole::kFor) {
     const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
-    one->Add({controller, informers, predicates, period});
+    one->Add({controller, informers, predicates,
+              kept.options.resync_period.value_or(config.resync_period)});
+    if (resource.namespaced) controller->ServeNamespacesOf(informers);
   }
   return {};
 }
