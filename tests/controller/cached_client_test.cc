@@ -137,8 +137,11 @@ TEST_F(CachedClientTest, WhoWatchesOnlyMetadataSeesAlsoWhatAnotherWatchesInFullI
   EXPECT_THAT(Keys(client.List("pods", {.labels = *LabelSelector::Parse("app=one")})),
               ElementsAre("default/x"));
   // In full they would be asked of the server for each reconcile: that is said, and not done.
-  for (const Error& error :
-       {client.Find("pods", {"default", "y"}).error(), client.List("pods").error()}) {
+  const auto found = client.Find("pods", {"default", "y"});
+  const auto listed = client.List("pods");
+  ASSERT_FALSE(found);
+  ASSERT_FALSE(listed);
+  for (const Error& error : {found.error(), listed.error()}) {
     EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(error.message, HasSubstr("MetadataOf(\"pods\")"));
   }
@@ -168,6 +171,7 @@ TEST_F(CachedClientTest, AReadIsOfWholeObjectsThoughAnotherWatchesMetadataOnly) 
   ASSERT_TRUE(whole) << whole.error().ToString();
   EXPECT_EQ((*whole)->ToMutable()["data"]["key"], "value");
   const auto listed = client.List("configmaps");
+  ASSERT_TRUE(listed) << listed.error().ToString();
   ASSERT_EQ(listed->size(), 1U);
   EXPECT_EQ(listed->front()->ToMutable()["data"]["key"], "value");
   // Who is not there is known without a request.
