@@ -5,7 +5,7 @@
 //
 //   ControllerBuilder(*manager)
 //       .Named("remediator")
-//       .For("pods", {.predicates = {Or(GenerationChanged(), LabelChanged())}})
+//       .For("pods", {.predicates = {ResourceVersionChanged()}})
 //       .Owns("remediations.v1alpha1.aiops.example.com")
 //       .Watches("configmaps", [&](const Object& config) { return PodsOf(config); })
 //       .WithOptions({.max_concurrent_reconciles = 5})

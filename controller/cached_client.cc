@@ -71,10 +71,11 @@ CachedClient::WatchedPtr CachedClient::Watched(const Resource& resource,
   return watched && watched->Serves(ns) ? watched : nullptr;
 }
 
-Result<void> CachedClient::AddInformer(SharedInformer* informer) {
+Result<void> CachedClient::AddInformer(SharedInformer* informer, bool reconciled) {
   WriterLock lock(mutex_);
   WatchedPtr& watched = watched_[informer->options().resource.Path()];
-  LARDER_ASSIGN_OR_RETURN(watched, internal::WatchedResource::With(watched.get(), informer));
+  LARDER_ASSIGN_OR_RETURN(watched,
+                          internal::WatchedResource::With(watched.get(), informer, reconciled));
   return {};
 }
 
@@ -83,9 +84,41 @@ void CachedClient::RemoveInformers() {
   watched_.clear();
 }
 
+Result<void> CachedClient::MayAskServer(const internal::WatchedResource& watched,
+                                        const Resource& resource, std::string_view ns) const {
+  if (!watched.HasMetadataOnly(ns, /*reconciled=*/true)) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} is reconciled as metadata only, so a read of whole objects would be a "
+                   "request for each reconcile: read MetadataOf(\"{}\"), watch it in full, too, or "
+                   "ask live()",
+                   resource.ToString(), resource.ToString());
+}
+
+Result<void> CachedClient::CheckUpdate(const Resource& resource, const Json& object) const {
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end()) return {};
+  for (const auto& member : object.items()) {
+    if (member.key() != "apiVersion" && member.key() != "kind" && member.key() != "metadata") {
+      return {};
+    }
+  }
+  const std::string ns = TextAt(*metadata, "namespace");
+  const WatchedPtr watched = Watched(resource, ns);
+  if (!watched || !watched->HasMetadataOnly(ns)) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "an update of {} with nothing but metadata, of which nothing else is watched, "
+                   "would wipe the rest: Patch or Apply what is to change",
+                   ObjectKey{ns, TextAt(*metadata, "name")}.ToString());
+}
+
 Result<ObjectPtr> CachedClient::Read(const ResourceName& name, const Resource& resource,
                                      const ObjectKey& key, const std::stop_token& stop) {
-  if (const WatchedPtr watched = Watched(resource, key.ns)) return watched->Get(key);
+  if (const WatchedPtr watched = Watched(resource, key.ns)) {
+    LARDER_ASSIGN_OR_RETURN(std::optional<ObjectPtr> object,
+                            watched->Get(key, !name.metadata_only()));
+    if (object) return *std::move(object);
+    LARDER_RETURN_IF_ERROR(MayAskServer(*watched, resource, key.ns));
+  }
   return live_.Get(resource, key, {}, stop).map_error([&](Error error) {
     return Checked(std::move(error), name, key);
   });
@@ -109,10 +142,15 @@ Result<ObjectPtr> CachedClient::Find(const ResourceName& name, const ObjectKey& 
 Result<std::vector<ObjectPtr>> CachedClient::List(const ResourceName& name, const Query& query,
                                                   const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
-  if (const WatchedPtr watched = Watched(resource, query.ns)) return watched->List(query);
+  if (const WatchedPtr watched = Watched(resource, query.ns)) {
+    LARDER_ASSIGN_OR_RETURN(std::optional<std::vector<ObjectPtr>> objects,
+                            watched->List(query, !name.metadata_only()));
+    if (objects) return *std::move(objects);
+    LARDER_RETURN_IF_ERROR(MayAskServer(*watched, resource, query.ns));
+  }
   if (query.index) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "{} is not watched, so it has no index {}: watch it with this index",
+                     "{} is not watched in full, so it has no index {}: watch it with this index",
                      resource.ToString(), query.index->first);
   }
   ListOptions options;
@@ -131,11 +169,11 @@ Result<std::vector<ObjectPtr>> CachedClient::ListOwned(const ResourceName& name,
   query.ns = std::string(owner.ns());
   const bool indexed = Watched(resource, query.ns) && !owner.uid().empty();
   if (indexed) query.index = {kOwnerIndex, std::string(owner.uid())};
-  Result<std::vector<ObjectPtr>> objects = List(resource, query, stop);
+  Result<std::vector<ObjectPtr>> objects = List(name, query, stop);
   // The index is declared by Owns(), and not ready while it is being built: then all are looked at.
   if (!objects && indexed) {
     query.index.reset();
-    objects = List(resource, query, stop);
+    objects = List(name, query, stop);
   }
   if (!objects) return objects;
   std::erase_if(*objects, [&](const ObjectPtr& object) { return !IsControlledBy(*object, owner); });
@@ -151,6 +189,7 @@ Result<ObjectPtr> CachedClient::Create(const ResourceName& name, const Json& obj
 Result<ObjectPtr> CachedClient::Update(const ResourceName& name, const Json& object,
                                        const WriteOptions& options, const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  LARDER_RETURN_IF_ERROR(CheckUpdate(resource, object));
   return writer_.Update(resource, object, options, stop);
 }
 
@@ -158,6 +197,7 @@ Result<ObjectPtr> CachedClient::UpdateStatus(const ResourceName& name, const Jso
                                              const WriteOptions& options,
                                              const std::stop_token& stop) {
   LARDER_ASSIGN_OR_RETURN(const Resource resource, Resolve(name, stop));
+  LARDER_RETURN_IF_ERROR(CheckUpdate(resource, object));
   return writer_.UpdateStatus(resource, object, options, stop);
 }
 

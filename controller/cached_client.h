@@ -9,6 +9,14 @@
 // Objects are named by resource ("pods", "deployments.apps", "widgets.v1.example.com") or a
 // Resource.
 //
+// Reads are of whole objects. Where a resource is watched as metadata only
+// (SourceOptions::metadata_only), MetadataOf(resource) reads that metadata from the store; a whole
+// object is asked of the server, unless a controller reconciles the resource, or owns it, as
+// metadata: there a whole read is kInvalidArgument, because it would be a request for each
+// reconcile (live() makes it all the same). An Update that has nothing but metadata, of a resource
+// that is watched so, is kInvalidArgument, because it would wipe the rest: Patch or Apply write
+// what they name.
+//
 // Writes of a manager with leader election fail with kCancelled as soon as its lease is not
 // certainly held any more, without being sent; also those that waited for their turn meanwhile.
 //
@@ -52,12 +60,24 @@ class ResourceName {
   const std::string& name() const { return name_; }
   // Set when it was given as a Resource with its kind.
   const Resource& resource() const { return resource_; }
+  // Of its objects the metadata is enough (MetadataOf).
+  bool metadata_only() const { return metadata_only_; }
   std::string ToString() const { return name_.empty() ? resource_.ToString() : name_; }
 
  private:
+  friend ResourceName MetadataOf(ResourceName name);
+
   std::string name_;
   Resource resource_;
+  bool metadata_only_ = false;
 };
+
+// For reads that need no more than metadata: client.Find(MetadataOf("pods"), key). What they find
+// may have more, where that is watched, or the server was asked.
+inline ResourceName MetadataOf(ResourceName name) {
+  name.metadata_only_ = true;
+  return name;
+}
 
 class CachedClient {
  public:
@@ -115,8 +135,9 @@ class CachedClient {
 
   // Straight to the server, reads too. Not guarded by the lease.
   ApiClient& live() { return live_; }
-  // Serves reads of what it watches from now on, beside others of its resource. For the manager.
-  Result<void> AddInformer(SharedInformer* informer);
+  // Serves reads of what it watches from now on, beside others of its resource. `reconciled`: for a
+  // source of For or Owns. For the manager.
+  Result<void> AddInformer(SharedInformer* informer, bool reconciled);
   void RemoveInformers();
 
  private:
@@ -142,6 +163,11 @@ class CachedClient {
   WatchedPtr Watched(const Resource& resource, std::string_view ns) const;
   Result<ObjectPtr> Read(const ResourceName& name, const Resource& resource, const ObjectKey& key,
                          const std::stop_token& stop);
+  // kInvalidArgument: whole objects of this namespace are not asked of the server for a read.
+  Result<void> MayAskServer(const internal::WatchedResource& watched, const Resource& resource,
+                            std::string_view ns) const;
+  // kInvalidArgument: the update would wipe what is not watched.
+  Result<void> CheckUpdate(const Resource& resource, const Json& object) const;
   // A 404 that is not about the object (or its namespace) is no answer about it: the resource's
   // definition is gone for a moment, or a proxy answered. kUnavailable, then.
   Error Checked(Error error, const ResourceName& name, const ObjectKey& key);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <random>
 
+#include "base/duration.h"
 #include "base/thread_name.h"
 #include "client/retry.h"
 
@@ -85,15 +86,33 @@ void Controller::Work() {
   idle_.notify_all();
 }
 
+void Controller::ServeNamespacesOf(const std::vector<SharedInformer*>& informers) {
+  for (const SharedInformer* informer : informers) namespaces_.insert(informer->options().ns);
+}
+
+bool Controller::Serves(const std::string& ns) const {
+  return namespaces_.empty() || namespaces_.contains("") || namespaces_.contains(ns);
+}
+
+void Controller::Drop(const WorkItem& item) {
+  queue_->Forget(item.item);
+  queue_->Done(item.item);
+}
+
 void Controller::Process(const WorkItem& item) {
   const ReconcileLog log(name(), item.item, NewReconcileId());
   const auto key = ObjectKey::Parse(item.item);
   if (!key) {
     log.Error("not a key, dropped: {}", key.error().message);
-    queue_->Forget(item.item);
-    queue_->Done(item.item);
+    Drop(item);
     return;
   }
+  if (!Serves(key->ns)) {
+    log.Info("dropped: its namespace is not watched any more");
+    Drop(item);
+    return;
+  }
+  log.Debug("processing");
   const Clock::Steady begin = environment_.clock->Now();
   {
     MutexLock lock(mutex_);
@@ -109,7 +128,11 @@ void Controller::Process(const WorkItem& item) {
     running_.erase(item.item);
   }
   queue_->Done(item.item);
-  metrics_.Finished(result, environment_.clock->Now() - begin);
+  const auto took = environment_.clock->Now() - begin;
+  metrics_.Finished(result, took);
+  if (result != internal::ControllerMetrics::Result::kError) {
+    log.Debug("reconciled in {}", FormatDuration(took));
+  }
 }
 
 Result<Outcome> Controller::Run(const ObjectKey& key, const WorkItem& item,
@@ -179,7 +202,6 @@ internal::ControllerMetrics::Result Controller::Settle(const WorkItem& item,
       break;
   }
   requeues_.Forget(item.item);
-  log.Debug("done");
   return Count::kSuccess;
 }
 

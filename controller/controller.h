@@ -93,6 +93,9 @@ class Controller {
 
   // Before Start: no key is handed out until this is synced. It must outlive the controller's work.
   void WaitFor(const SharedInformer* source) { waits_for_.push_back(source); }
+  // Before Start, for objects that have a namespace: a key of one that none of these watches is
+  // dropped (a setting was narrowed). Without a call none is.
+  void ServeNamespacesOf(const std::vector<SharedInformer*>& informers);
   void Start();
   // Hands out no more keys. Running reconciles go on.
   void BeginStop();
@@ -109,6 +112,8 @@ class Controller {
   // False: stopped before.
   bool WaitForSources() const;
   void Process(const WorkItem& item);
+  void Drop(const WorkItem& item);
+  bool Serves(const std::string& ns) const;
   Result<Outcome> Run(const ObjectKey& key, const WorkItem& item, const ReconcileLog& log);
   Result<Outcome> Call(ReconcileContext& context, const ReconcileRequest& request);
   internal::ControllerMetrics::Result Settle(const WorkItem& item, const ReconcileLog& log,
@@ -121,6 +126,7 @@ class Controller {
   const Environment environment_;
   const std::unique_ptr<WorkQueue> queue_;
   std::vector<const SharedInformer*> waits_for_;
+  std::set<std::string> namespaces_;  // that are served; none, or one that is empty: all
   internal::ControllerMetrics metrics_;
   ItemExponentialRateLimiter requeues_;  // for Requeue(), which is no failure
   std::unique_ptr<internal::Deadlines> deadlines_;

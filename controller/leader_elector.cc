@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "client/timestamp.h"
 #include "schema/field_path.h"
+#include "schema/json_text.h"
 
 namespace larder {
 namespace {
@@ -116,6 +117,13 @@ Result<void> LeaderElector::Hold(const std::stop_token& stop) {
     if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped while leading");
   }
   return tl::unexpected(Lost());
+}
+
+Leadership LeaderElector::Current() const {
+  LARDER_CHECK(observed_.has_value());
+  const auto metadata = observed_->object.find("metadata");
+  return {metadata == observed_->object.end() ? std::string() : TextAt(*metadata, "uid"),
+          observed_->transitions};
 }
 
 bool LeaderElector::TryAcquireOrRenew(const std::stop_token& stop) {

@@ -48,6 +48,12 @@ struct LeaderElectionOptions {
   uint64_t random_seed = 0;  // 0: from the system
 };
 
+// One time of leading. The next one of the same lease has one transition more, whoever's it is.
+struct Leadership {
+  std::string lease_uid;
+  int64_t transitions = 0;
+};
+
 class LeaderElector {
  public:
   // `transport` must outlive it; one of its own keeps other requests from delaying the renewal.
@@ -58,6 +64,8 @@ class LeaderElector {
   // Renews. kUnavailable: the lease is lost, IsLeader() is false. kCancelled: a stop was requested,
   // and we still lead.
   Result<void> Hold(const std::stop_token& stop);
+  // The one that Acquire began. After it, before Hold or on its thread.
+  Leadership Current() const;
   // Gives the lease up, where we hold it. Only when nothing runs any more that needs it.
   void Release();
 

@@ -65,7 +65,8 @@ class Manager::Impl {
   Result<void> WaitForIndexes(const std::stop_token& stop);
   Result<void> OpenWatches(const std::stop_token& stop);
   Result<void> Sync(const std::stop_token& stop);
-  Result<void> Lead(const std::stop_token& stop);
+  // Waits for the lease, and holds it from then on. None: without leader election.
+  Result<std::optional<Leadership>> Lead(const std::stop_token& stop);
   Result<void> Work(const std::stop_token& stop);
   void StartControllers(bool leaders);
   void StartRunnables(bool leaders, const std::stop_token& stop);

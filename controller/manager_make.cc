@@ -162,7 +162,7 @@ Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& 
   informer.ns = source.options.ns;
   informer.label_selector = source.options.label_selector;
   informer.field_selector = source.options.field_selector;
-  informer.metadata_only = source.options.metadata_only;
+  informer.metadata_only = source.options.metadata_only || source.resource.metadata_only();
   informer.indexes = source.options.indexes;
   informer.transform = source.options.transform;
   if (source.role == SourceRole::kFor) {
@@ -179,7 +179,7 @@ Result<std::vector<SharedInformer*>> Manager::Impl::OpenInformers(const Source& 
             {},
             {}});
     });
-    LARDER_RETURN_IF_ERROR(client->AddInformer(one));
+    LARDER_RETURN_IF_ERROR(client->AddInformer(one, source.role != SourceRole::kWatches));
     all_informers.push_back(one);
   }
   return opened;
@@ -268,6 +268,8 @@ Result<void> Manager::Impl::Attach(const Prepared& to, const Opened& opened) {
     function = BehindWhileNotLeading(std::move(function),
                                      std::min(priority, kept.options.initial_priority));
   }
+  spdlog::info("starting event source controller={} source={}:{}", kept.name,
+               RoleName(source->role), resource.ToString());
   for (SharedInformer* informer : informers) {
     EnqueuerOptions enqueuer;
     enqueuer.name = SourceName(kept.name, source->role, resource);
@@ -280,10 +282,11 @@ Result<void> Manager::Impl::Attach(const Prepared& to, const Opened& opened) {
     controller->WaitFor(informer);
     LARDER_RETURN_IF_ERROR(informer->AddEnqueuer(&controller->queue(), enqueuer, function));
   }
-  const auto period = kept.options.resync_period.value_or(config.resync_period);
-  if (source->role == SourceRole::kFor && period.count() > 0) {
+  if (source->role == SourceRole::kFor) {
     const auto& one = kept.options.needs_leader_election ? resyncer : early_resyncer;
-    one->Add({controller, informers, predicates, period});
+    one->Add({controller, informers, predicates,
+              kept.options.resync_period.value_or(config.resync_period)});
+    if (resource.namespaced) controller->ServeNamespacesOf(informers);
   }
   return {};
 }

@@ -203,28 +203,29 @@ void Manager::Impl::StartRunnables(bool leaders, const std::stop_token& stop) {
   }
 }
 
-Result<void> Manager::Impl::Lead(const std::stop_token& stop) {
-  if (!elector) return {};
+Result<std::optional<Leadership>> Manager::Impl::Lead(const std::stop_token& stop) {
+  if (!elector) return std::nullopt;
   spdlog::info("waiting for the lease {}/{} as {}", elector->options().ns, elector->options().name,
                elector->options().identity);
   LARDER_RETURN_IF_ERROR(elector->Acquire(stop));
   spdlog::info("leading: the lease {}/{} is ours", elector->options().ns, elector->options().name);
+  const Leadership leadership = elector->Current();
   election = std::jthread([this](const std::stop_token& ended) {
     NameThread("larder-election");
     const Result<void> held = elector->Hold(ended);
     if (held.error().code != ErrorCode::kCancelled) Fail(held.error());
   });
-  return {};
+  return leadership;
 }
 
 Result<void> Manager::Impl::Work(const std::stop_token& stop) {
   StartControllers(false);
   StartRunnables(false, work.get_token());
   early_resyncer->Start();
-  LARDER_RETURN_IF_ERROR(Lead(stop));
+  LARDER_ASSIGN_OR_RETURN(const std::optional<Leadership> leadership, Lead(stop));
+  resyncer->Start(leadership);
   StartControllers(true);
   StartRunnables(true, work.get_token());
-  resyncer->Start();
   MutexLock lock(mutex);
   working = true;
   changed.notify_all();

@@ -47,7 +47,8 @@ Result<Predicate> MatchesLabels(std::string_view selector) {
   LARDER_ASSIGN_OR_RETURN(LabelSelector parsed, LabelSelector::Parse(selector));
   return Predicate(
       [shared = std::make_shared<const LabelSelector>(std::move(parsed))](const ObjectChange& c) {
-        return (c.old && shared->Matches(*c.old)) || (c.object && shared->Matches(*c.object));
+        return (c.stored && shared->Matches(*c.stored)) || (c.old && shared->Matches(*c.old)) ||
+               (c.object && shared->Matches(*c.object));
       });
 }
 

@@ -4,7 +4,7 @@
 // change is committed, on the informer's thread: be quick, and do not wait for anything. One that
 // throws lets the change pass, because a needless reconcile is harmless and a missed one is not.
 //
-//   builder.For("pods", {.predicates = {Or(GenerationChanged(), LabelChanged())}});
+//   builder.For("deployments.apps", {.predicates = {Or(GenerationChanged(), LabelChanged())}});
 //   builder.WithEventFilter([](const ObjectChange& change) { return ...; });
 #pragma once
 
@@ -20,7 +20,7 @@ namespace larder {
 using Predicate = std::function<bool(const ObjectChange& change)>;
 
 // Of updates only those that raised metadata.generation: the spec changed, not the status or the
-// metadata. Adds and deletes pass.
+// metadata (a pod's crash loop is status). Adds and deletes pass.
 Predicate GenerationChanged();
 // Of updates only those with another resourceVersion: leaves out resyncs.
 Predicate ResourceVersionChanged();
@@ -28,7 +28,9 @@ Predicate ResourceVersionChanged();
 Predicate LabelChanged(std::string key = {});
 Predicate AnnotationChanged(std::string key = {});
 
-// Changes of objects that match, before or after: an object that ceases to match passes once.
+// Changes of objects that match, before or after: an object that ceases to match passes once. So
+// does the delete of one that matched as it was stored and ceased to while nobody watched
+// (ObjectChange::stored, which a predicate of one's own should look at, too).
 Result<Predicate> MatchesLabels(std::string_view selector);
 Predicate InNamespace(std::string ns);
 

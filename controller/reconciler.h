@@ -46,8 +46,11 @@ class Outcome {
   static Outcome Done() { return Outcome(Kind::kDone); }
   // Again soon, with growing delays; not a failure.
   static Outcome Requeue() { return Outcome(Kind::kRequeue); }
-  // Again after this time, or sooner when something changes.
+  // Again after this time, or sooner when something changes. A time that is over, 0 or less, is
+  // Requeue(), so that a computed one neither spins nor is lost. (controller-runtime takes 0 for
+  // "not at all", which is Done() here.)
   static Outcome RequeueAfter(std::chrono::nanoseconds delay) {
+    if (delay.count() <= 0) return Requeue();
     Outcome outcome(Kind::kRequeueAfter);
     outcome.delay_ = delay;
     return outcome;

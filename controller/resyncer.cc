@@ -15,24 +15,39 @@ using std::chrono::milliseconds;
 // After a failure, and the longest sleep: a clock that was set is noticed.
 constexpr std::chrono::minutes kRetry{1};
 
-std::string NoteName(const Controller& controller) {
+std::string ResyncedNote(const Controller& controller) {
   return "controller/" + controller.name() + "/resynced";
+}
+
+std::string LedNote(const Controller& controller) {
+  return "controller/" + controller.name() + "/led";
+}
+
+std::string TextOf(const Leadership& leadership) {
+  return fmt::format("{} {}", leadership.lease_uid, leadership.transitions);
 }
 
 std::string Millis(Clock::Wall time) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count());
 }
 
-Result<void> WriteNote(Store& store, const Controller& controller, Clock::Wall time) {
+Result<void> WriteNote(Store& store, const std::string& name, const std::string& value) {
   Transaction transaction = store.Begin();
-  transaction.PutNote(NoteName(controller), Millis(time));
+  transaction.PutNote(name, value);
   return store.Commit(std::move(transaction), Durability::kRelaxed);
 }
 
 }  // namespace
 
-void Resyncer::Start() {
+void Resyncer::Start(std::optional<Leadership> leadership) {
   if (entries_.empty()) return;
+  leadership_ = std::move(leadership);
+  for (const Entry& entry : entries_) {
+    if (auto noted = NoteFirstTurn(entry); !noted) {
+      spdlog::warn("the first turn is not stored: {} controller={}", noted.error().ToString(),
+                   entry.controller->name());
+    }
+  }
   {
     MutexLock lock(mutex_);
     alive_ = true;
@@ -49,6 +64,7 @@ void Resyncer::Start() {
 void Resyncer::Work(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const Clock::Wall next = RunDue(stop);
+    if (next == Clock::Wall::max()) return;
     const auto pause =
         std::clamp<Clock::Wall::duration>(next - clock_->WallNow(), milliseconds(10), kRetry);
     if (!clock_->SleepFor(pause, stop)) return;
@@ -72,7 +88,7 @@ void Resyncer::Stop() {
 Result<Clock::Wall> Resyncer::LastRun(const Entry& entry) {
   const Clock::Wall now = clock_->WallNow();
   // One that cannot be read is not written over: it still says when.
-  LARDER_ASSIGN_OR_RETURN(const auto note, store_->GetNote(NoteName(*entry.controller)));
+  LARDER_ASSIGN_OR_RETURN(const auto note, store_->GetNote(ResyncedNote(*entry.controller)));
   int64_t millis = 0;
   if (note) {
     const std::string& text = *note;
@@ -81,7 +97,7 @@ Result<Clock::Wall> Resyncer::LastRun(const Entry& entry) {
     if (millis > 0 && last <= now) return last;
   }
   // The first start queues all keys anyway: the period begins now.
-  LARDER_RETURN_IF_ERROR(WriteNote(*store_, *entry.controller, now));
+  LARDER_RETURN_IF_ERROR(WriteNote(*store_, ResyncedNote(*entry.controller), Millis(now)));
   return now;
 }
 
@@ -109,10 +125,37 @@ Result<void> Resyncer::Resync(const Entry& entry, const std::stop_token& stop) {
   if (stop.stop_requested()) return MakeError(ErrorCode::kCancelled, "stopped");
   // The items first: a crash between the two only repeats them.
   LARDER_RETURN_IF_ERROR(queue.Flush(queue.durability()));
-  return WriteNote(*store_, *entry.controller, clock_->WallNow());
+  return WriteNote(*store_, ResyncedNote(*entry.controller), Millis(clock_->WallNow()));
+}
+
+Result<void> Resyncer::NoteFirstTurn(const Entry& entry) {
+  if (!leadership_) return {};
+  const Controller& controller = *entry.controller;
+  // One that worked here before there were such notes, or without a lease, has the other one.
+  for (const std::string& name : {LedNote(controller), ResyncedNote(controller)}) {
+    LARDER_ASSIGN_OR_RETURN(const auto note, store_->GetNote(name));
+    if (note) return {};
+  }
+  return WriteNote(*store_, LedNote(controller), TextOf(*leadership_));
+}
+
+Result<void> Resyncer::CatchUp(const Entry& entry, const std::stop_token& stop) {
+  if (!leadership_) return {};
+  const Controller& controller = *entry.controller;
+  LARDER_ASSIGN_OR_RETURN(const auto led, store_->GetNote(LedNote(controller)));
+  const std::string now = TextOf(*leadership_);
+  if (led == now) return {};
+  const Leadership before{leadership_->lease_uid, leadership_->transitions - 1};
+  if (led != TextOf(before)) {
+    spdlog::info("another one led meanwhile: every key again controller={}", controller.name());
+    LARDER_RETURN_IF_ERROR(Resync(entry, stop));
+  }
+  return WriteNote(*store_, LedNote(controller), now);
 }
 
 Result<Clock::Wall> Resyncer::RunIfDue(const Entry& entry, const std::stop_token& stop) {
+  LARDER_RETURN_IF_ERROR(CatchUp(entry, stop));
+  if (entry.period.count() <= 0) return Clock::Wall::max();
   const auto period = std::chrono::duration_cast<Clock::Wall::duration>(entry.period);
   LARDER_ASSIGN_OR_RETURN(Clock::Wall last, LastRun(entry));
   if (Clock::After(last, period) > clock_->WallNow()) return Clock::After(last, period);

@@ -76,6 +76,7 @@ EnqueueFunction MakeEnqueueFunction(std::string controller, MapFunction map,
           predicates = std::move(predicates)](const ObjectChange& change, const Enqueue& enqueue) {
     if (!Passes(controller, predicates, change)) return;
     std::vector<std::string> keys;
+    if (change.stored) MapInto(controller, map, *change.stored, keys);
     if (change.old) MapInto(controller, map, *change.old, keys);
     if (change.object) MapInto(controller, map, *change.object, keys);
     std::sort(keys.begin(), keys.end());

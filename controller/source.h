@@ -5,7 +5,8 @@
 // and only if the change is. They may read the store through the manager's client, and must not
 // wait for the server. A mapping is called when all that the manager watches is in sync, but for
 // what the server refuses; a predicate of For or Owns may read what is not listed yet (kNotReady).
-// For an update the keys of the old and of the new state are queued.
+// For an update the keys of the old and of the new state are queued; for a delete those of the last
+// state and of the stored one, where that is older: what it led to was never queued otherwise.
 //
 //   builder.Watches("configmaps", [&](const Object& config) { return PodsIn(config.ns()); });
 //   builder.Watches("events", OwnerOf("Pod"));
@@ -42,7 +43,8 @@ struct SourceOptions {
   std::string ns{};
   std::string label_selector{};
   std::string field_selector{};
-  // Only metadata is fetched and stored.
+  // Only metadata is fetched and stored; MetadataOf(resource) reads it
+  // (controller/cached_client.h).
   bool metadata_only = false;
   // For List() with Query::index, and for the planner.
   std::vector<IndexDefinition> indexes{};

@@ -53,18 +53,30 @@ bool WatchedResource::Source::HasIndex(std::string_view name) const {
                      [&](const IndexDefinition& index) { return index.name() == name; });
 }
 
+bool WatchedResource::HasFull(const std::shared_ptr<Source>& source) {
+  return !source->metadata_only;
+}
+
+bool WatchedResource::Source::ShowsInFull(const Source& other) const {
+  return whole && !metadata_only && (ns.empty() || ns == other.ns);
+}
+
 Result<std::shared_ptr<const WatchedResource>> WatchedResource::With(const WatchedResource* others,
-                                                                     SharedInformer* informer) {
+                                                                     SharedInformer* informer,
+                                                                     bool reconciled) {
   auto made = std::make_shared<WatchedResource>();
   if (others != nullptr) made->sources_ = others->sources_;
-  for (const auto& source : made->sources_) {
-    if (source->informer == informer) return made;
-  }
+  std::erase_if(made->sources_, [&](const auto& source) {
+    if (source->informer != informer) return false;
+    reconciled = reconciled || source->reconciled;
+    return true;
+  });
   const InformerOptions& options = informer->options();
   auto source = std::make_shared<Source>();
   source->informer = informer;
   source->ns = options.ns;
   source->metadata_only = options.metadata_only;
+  source->reconciled = reconciled;
   LARDER_ASSIGN_OR_RETURN(source->scope.labels, LabelSelector::Parse(options.label_selector));
   LARDER_ASSIGN_OR_RETURN(source->scope.fields, FieldSelector::Parse(options.field_selector));
   source->whole = options.label_selector.empty() && options.field_selector.empty() &&
@@ -78,11 +90,26 @@ WatchedResource::Sources WatchedResource::Fitting(std::string_view ns) const {
   for (const auto& source : sources_) {
     if (ns.empty() || source->ns.empty() || source->ns == ns) fitting.push_back(source);
   }
-  const auto full = [](const auto& source) { return !source->metadata_only; };
-  if (std::any_of(fitting.begin(), fitting.end(), full)) {
-    std::erase_if(fitting, [&](const auto& source) { return !full(source); });
-  }
   return fitting;
+}
+
+bool WatchedResource::HasMetadataOnly(std::string_view ns, bool reconciled) const {
+  const Sources fitting = Fitting(ns);
+  return std::any_of(fitting.begin(), fitting.end(), [&](const auto& source) {
+    return source->metadata_only && (source->reconciled || !reconciled);
+  });
+}
+
+bool WatchedResource::KeepFull(Sources& sources) {
+  Sources partial;
+  std::erase_if(sources, [&](const auto& source) {
+    if (source->metadata_only) partial.push_back(source);
+    return source->metadata_only;
+  });
+  return std::all_of(partial.begin(), partial.end(), [&](const auto& one) {
+    return std::any_of(sources.begin(), sources.end(),
+                       [&](const auto& full) { return full->ShowsInFull(*one); });
+  });
 }
 
 void WatchedResource::SortByProgress(Sources& sources) {
@@ -100,23 +127,30 @@ void WatchedResource::SortByProgress(Sources& sources) {
   for (size_t i = 0; i < sources.size(); ++i) sources[i] = std::move(versions[i].second);
 }
 
-Result<ObjectPtr> WatchedResource::Get(const ObjectKey& key) const {
+Result<std::optional<ObjectPtr>> WatchedResource::Get(const ObjectKey& key, bool whole) const {
   Sources sources = Fitting(key.ns);
   SortByProgress(sources);
+  if (whole) std::stable_partition(sources.begin(), sources.end(), HasFull);
   std::optional<Error> not_ready;
-  Result<ObjectPtr> absent = MakeError(ErrorCode::kNotFound, "no object {}", key.ToString());
+  Error absent{ErrorCode::kNotFound, fmt::format("no object {}", key.ToString()), {}, {}};
   for (const auto& source : sources) {
+    // It may be in one that has it in full, and is not complete.
+    if (whole && source->metadata_only && not_ready) break;
     if (!source->IsComplete()) {
       not_ready = source->NotReady();
       continue;
     }
     Result<ObjectPtr> object = source->informer->GetIndexer().GetByKey(key);
-    if (object || object.error().code != ErrorCode::kNotFound) return object;
-    absent = std::move(object);
-    if (source->whole) return absent;  // nobody else can have it but one that is behind
+    if (object) {
+      if (whole && source->metadata_only) return std::nullopt;
+      return *std::move(object);
+    }
+    if (object.error().code != ErrorCode::kNotFound) return tl::unexpected(object.error());
+    absent = std::move(object).error();
+    // Nobody else can have it but one that is behind.
+    if (source->whole) return tl::unexpected(std::move(absent));
   }
-  if (not_ready) return tl::unexpected(*std::move(not_ready));
-  return absent;
+  return tl::unexpected(not_ready ? *std::move(not_ready) : std::move(absent));
 }
 
 Result<std::vector<ObjectPtr>> WatchedResource::ListOne(const Source& source, const Query& query) {
@@ -124,12 +158,15 @@ Result<std::vector<ObjectPtr>> WatchedResource::ListOne(const Source& source, co
   return std::move(page.objects);
 }
 
-Result<std::vector<ObjectPtr>> WatchedResource::List(const Query& query) const {
+Result<std::optional<std::vector<ObjectPtr>>> WatchedResource::List(const Query& query,
+                                                                    bool whole) const {
   Sources sources = Fitting(query.ns);
+  const bool all = !whole || KeepFull(sources);
   Sources covering = sources;
-  if (sources.size() > 1) {
+  if (sources.size() > 1 || !all) {
     std::erase_if(covering, [&](const auto& source) { return !source->Covers(query); });
   }
+  if (covering.empty() && !all) return std::nullopt;
   if (covering.empty()) return Merge(sources, query);
   SortByProgress(covering);
   if (query.index) {
@@ -169,7 +206,8 @@ Result<std::vector<ObjectPtr>> WatchedResource::Merge(const Sources& sources, co
 }
 
 SharedInformer* WatchedResource::Showing(const Object& object) const {
-  const Sources sources = Fitting(object.ns());
+  Sources sources = Fitting(object.ns());
+  std::stable_partition(sources.begin(), sources.end(), HasFull);
   for (const auto& source : sources) {
     if (source->scope.Contains(object)) return source->informer;
   }

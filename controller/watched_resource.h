@@ -3,7 +3,9 @@
 //
 // What a read finds is never older than what any of these informers has told a queue: of several
 // that could answer, the one that is furthest is asked. An informer whose first list is not
-// complete answers nothing; one that resumes is complete from its opening on.
+// complete answers nothing; one that resumes is complete from its opening on. One that has only
+// metadata answers a read of metadata. A read of whole objects learns from it which objects there
+// are, and that their rest is on the server.
 //
 // Thread-safe. Immutable: With makes a new one. Errors: kNotReady (retryable) names the collection
 // that is not complete.
@@ -11,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,38 +27,52 @@ namespace larder::internal {
 class WatchedResource {
  public:
   // Beside those of `others` (may be null); one that is there already is not added twice.
-  // kInvalidArgument: its selectors cannot be read.
+  // `reconciled`: a controller reconciles what it sees (For, Owns). kInvalidArgument: its selectors
+  // cannot be read.
   static Result<std::shared_ptr<const WatchedResource>> With(const WatchedResource* others,
-                                                             SharedInformer* informer);
+                                                             SharedInformer* informer,
+                                                             bool reconciled);
 
   // Is anything of this namespace watched? Empty: of any.
   bool Serves(std::string_view ns) const { return !Fitting(ns).empty(); }
-  // The object, where any of them has it. kNotFound: none has.
-  Result<ObjectPtr> Get(const ObjectKey& key) const;
+  // Is anything of this namespace watched as metadata only? `reconciled`: by a controller that
+  // reconciles it.
+  bool HasMetadataOnly(std::string_view ns, bool reconciled = false) const;
+  // The object, where any of them has it. kNotFound: none has. nullopt: it is there, but only its
+  // metadata is, and it was to be `whole`.
+  Result<std::optional<ObjectPtr>> Get(const ObjectKey& key, bool whole) const;
   // From one that has all that the query asks for; else what all of them have, each object once.
-  Result<std::vector<ObjectPtr>> List(const Query& query) const;
-  // The one that shows this object; else any of its namespace. Null: there is none.
+  // nullopt: it is to be `whole`, and of some that may be asked for only metadata is watched.
+  Result<std::optional<std::vector<ObjectPtr>>> List(const Query& query, bool whole) const;
+  // The one that shows this object, if possible in full; else any of its namespace. Null: there is
+  // none.
   SharedInformer* Showing(const Object& object) const;
 
  private:
   struct Source {
     SharedInformer* informer = nullptr;
-    std::string ns;              // empty: all
-    Scope scope;                 // its selectors
-    bool whole = false;          // all that its namespace has
-    bool metadata_only = false;  // asked only where nobody has more
+    std::string ns;      // empty: all
+    Scope scope;         // its selectors
+    bool whole = false;  // all that its namespace has
+    bool metadata_only = false;
+    bool reconciled = false;
     std::atomic<bool> complete{false};
 
     bool IsComplete();
     Error NotReady() const;
     bool Covers(const Query& query) const;
     bool HasIndex(std::string_view name) const;
+    // All objects that `other` has, and each in full.
+    bool ShowsInFull(const Source& other) const;
   };
   using Sources = std::vector<std::shared_ptr<Source>>;
 
   Sources Fitting(std::string_view ns) const;
+  static bool HasFull(const std::shared_ptr<Source>& source);
   // The furthest first.
   static void SortByProgress(Sources& sources);
+  // Leaves those that have whole objects. False: the others have objects that these may not have.
+  static bool KeepFull(Sources& sources);
   static Result<std::vector<ObjectPtr>> ListOne(const Source& source, const Query& query);
   static Result<std::vector<ObjectPtr>> Merge(const Sources& sources, const Query& query);
 

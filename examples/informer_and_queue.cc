@@ -77,8 +77,9 @@ int main(int argc, char** argv) {
     stop.request_stop();
   });
   const Result<void> outcome = Run(argv[1], stop.get_token());
+  const bool asked = stop.stop_requested();
   ::kill(::getpid(), SIGTERM);  // wakes the waiter when Run ended by itself
-  if (outcome || stop.stop_requested()) return 0;
+  if (outcome || asked) return 0;
   std::fprintf(stderr, "informer_and_queue: %s\n", outcome.error().message.c_str());
   return 1;
 }

@@ -1,4 +1,5 @@
-// Kubernetes YAML as JSON documents, for tests that create objects from manifests.
+// Kubernetes YAML as JSON documents, for tests that create objects from manifests. What has no
+// quotes is read as kubectl does, by YAML 1.1: 0400 is 256, yes is true; .nan and .inf are refused.
 //
 //   LARDER_ASSIGN_OR_RETURN(std::vector<Json> objects, YamlToJson(text));
 #pragma once

@@ -114,6 +114,89 @@ TEST_F(CachedClientTest, OneThatWatchesAllServesWhatAnotherWatchesInPart) {
   EXPECT_EQ((*client.Get("pods", {"default", "y"}))->ToMutable().value("kind", ""), "Pod");
 }
 
+TEST_F(CachedClientTest, WhoWatchesOnlyMetadataSeesAlsoWhatAnotherWatchesInFullInPart) {
+  Create("default", "x", "one");
+  Create("default", "y", "two");
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    LARDER_RETURN_IF_ERROR(AddFinder(target, "one", {.label_selector = "app=one"}, found_));
+    return ControllerBuilder(target)
+        .Named("all")
+        .For("pods", {.metadata_only = true})
+        .Complete([this](ReconcileContext& context, const ReconcileRequest& request) {
+          const auto pod = context.client().Find(MetadataOf("pods"), request.key);
+          if (pod && *pod) runs_.Add(request.key.ToString());
+          return Result<Outcome>(Outcome::Done());
+        });
+  });
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/x") == 1; }));
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("default/y") == 1; }));
+  CachedClient& client = (*manager)->client();
+  EXPECT_THAT(Keys(client.List(MetadataOf("pods"))), ElementsAre("default/x", "default/y"));
+  EXPECT_TRUE(*client.Find("pods", {"default", "x"}));
+  EXPECT_EQ(*client.Find("pods", {"default", "z"}), nullptr);
+  EXPECT_THAT(Keys(client.List("pods", {.labels = *LabelSelector::Parse("app=one")})),
+              ElementsAre("default/x"));
+  // In full they would be asked of the server for each reconcile: that is said, and not done.
+  const auto found = client.Find("pods", {"default", "y"});
+  const auto listed = client.List("pods");
+  ASSERT_FALSE(found);
+  ASSERT_FALSE(listed);
+  for (const Error& error : {found.error(), listed.error()}) {
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message, HasSubstr("MetadataOf(\"pods\")"));
+  }
+  EXPECT_EQ(cluster().StatsOf("pods").gets, 0U);
+  // A write is waited for where it is shown.
+  const auto written = client.Patch("pods", {"default", "y"}, PatchType::kJsonMerge,
+                                    Json::parse(R"({"metadata":{"annotations":{"n":"1"}}})"));
+  ASSERT_TRUE(written) << written.error().ToString();
+  ASSERT_TRUE(
+      client.WaitForCache("pods", **written, RealClock()->Now() + std::chrono::seconds(30)));
+  EXPECT_EQ((*client.Get(MetadataOf("pods"), {"default", "y"}))->resource_version(),
+            (*written)->resource_version());
+}
+
+TEST_F(CachedClientTest, AReadIsOfWholeObjectsThoughAnotherWatchesMetadataOnly) {
+  ASSERT_TRUE(cluster().Create(
+      "configmaps", R"({"metadata":{"namespace":"default","name":"c"},"data":{"key":"value"}})"));
+  auto manager = Run([&](Manager& target) -> Result<void> {
+    return ControllerBuilder(target)
+        .For("pods")
+        .Watches("configmaps", [](const Object&) { return std::vector<ObjectKey>(); },
+                 {.metadata_only = true})
+        .Complete(Counting());
+  });
+  CachedClient& client = (*manager)->client();
+  const auto whole = client.Get("configmaps", {"default", "c"});
+  ASSERT_TRUE(whole) << whole.error().ToString();
+  EXPECT_EQ((*whole)->ToMutable()["data"]["key"], "value");
+  const auto listed = client.List("configmaps");
+  ASSERT_TRUE(listed) << listed.error().ToString();
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front()->ToMutable()["data"]["key"], "value");
+  // Who is not there is known without a request.
+  const uint64_t gets = cluster().StatsOf("configmaps").gets;
+  EXPECT_EQ(*client.Find("configmaps", {"default", "d"}), nullptr);
+  const auto metadata = client.Get(MetadataOf("configmaps"), {"default", "c"});
+  ASSERT_TRUE(metadata) << metadata.error().ToString();
+  EXPECT_EQ(cluster().StatsOf("configmaps").gets, gets);
+  // What was read so is not written back as if it were the whole.
+  Json changed = (*metadata)->ToMutable();
+  EXPECT_FALSE(changed.contains("data"));
+  changed["metadata"]["labels"]["app"] = "web";
+  for (const auto& refused :
+       {client.Update("configmaps", changed), client.UpdateStatus("configmaps", changed)}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr("would wipe the rest"));
+  }
+  changed = (*whole)->ToMutable();
+  changed["metadata"]["labels"]["app"] = "web";
+  const auto updated = client.Update("configmaps", changed);
+  ASSERT_TRUE(updated) << updated.error().ToString();
+  EXPECT_EQ((*cluster().Get("configmaps", "default", "c"))->ToMutable()["data"]["key"], "value");
+}
+
 TEST_F(CachedClientTest, WhatWasNeverListedIsNotReadyAndNotAbsent) {
   Create("default", "x", "one");
   cluster().AddFault(

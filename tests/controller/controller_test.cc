@@ -115,6 +115,36 @@ TEST_F(ControllerTest, RequeuesAreNotFailures) {
   EXPECT_EQ(runs_.Of("default/a"), 8);
 }
 
+TEST(Outcome, ATimeThatIsOverIsARequeueWithGrowingDelays) {
+  for (const seconds over : {seconds(0), seconds(-5)}) {
+    EXPECT_EQ(Outcome::RequeueAfter(over).kind(), Outcome::Kind::kRequeue);
+  }
+  EXPECT_EQ(Outcome::RequeueAfter(seconds(1)).kind(), Outcome::Kind::kRequeueAfter);
+}
+
+TEST_F(ControllerTest, AKeyOfANamespaceThatIsWatchedNoMoreIsDropped) {
+  for (const char* ns : {"a", "b"}) {
+    ASSERT_TRUE(cluster().CreateNamespace(ns));
+    ASSERT_TRUE(cluster().Create(
+        "pods", R"({"metadata":{"name":"x","namespace":")" + std::string(ns) + R"("}})"));
+  }
+  const auto again = [&](ReconcileContext&, const ReconcileRequest& request) -> Result<Outcome> {
+    if (runs_.Add(request.key.ToString()) > 1) return Outcome::Done();
+    return Outcome::RequeueAfter(seconds(1));
+  };
+  auto manager = RunPods(again);
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("a/x") == 1 && runs_.Of("b/x") == 1; }));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  ManagerOptions options = environment_->Options();
+  options.config.ns = "b";
+  manager = RunPods(again, options);
+  EXPECT_TRUE(Eventually([&] { return runs_.Of("b/x") == 2; }));
+  WorkQueue& queue = (*manager)->FindController("pods")->queue();
+  EXPECT_TRUE(Eventually([&] { return queue.Counters().items == 0; }));
+  EXPECT_EQ(runs_.Of("a/x"), 1);
+}
+
 TEST_F(ControllerTest, ARunThatTakesTooLongIsStoppedAndRetried) {
   auto manager = Run([&](Manager& target) {
     return ControllerBuilder(target)
@@ -379,7 +409,8 @@ TEST_F(ControllerTest, AFinalizerLeavesWhatTheStoreDoesNotHold) {
     if (!metadata_only) source.transform = *DropPaths({"data"});
     const auto reconcile = [](ReconcileContext& context,
                               const ReconcileRequest& request) -> Result<Outcome> {
-      LARDER_ASSIGN_OR_RETURN(ObjectPtr object, context.client().Find("configmaps", request.key));
+      LARDER_ASSIGN_OR_RETURN(ObjectPtr object,
+                              context.client().Find(MetadataOf("configmaps"), request.key));
       if (!object) return Outcome::Done();
       LARDER_RETURN_IF_ERROR(HandleFinalizer(context, "configmaps", object, "example.com/mine",
                                              [] { return Result<void>(); }));

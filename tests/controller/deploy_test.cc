@@ -56,6 +56,42 @@ std::vector<Json> Documents(const std::string& text) {
   return documents ? *documents : std::vector<Json>();
 }
 
+TEST(YamlToJson, ReadsWhatHasNoQuotesAsKubectlDoes) {
+  const auto value = [](const std::string& text) {
+    const auto documents = testing::YamlToJson("value: " + text);
+    EXPECT_TRUE(documents) << text;
+    return documents ? documents->at(0)["value"].dump() : std::string();
+  };
+  for (const auto& [text, json] : std::vector<std::pair<std::string, std::string>>{
+           {"0400", "256"},
+           {"-010", "-8"},
+           {"0x1f", "31"},
+           {"0", "0"},
+           {"1_000", "1000"},
+           {"18446744073709551615", "18446744073709551615"},
+           {"-9223372036854775808", "-9223372036854775808"},
+           {"1.5e3", "1500.0"},
+           {"yes", "true"},
+           {"Off", "false"},
+           {"True", "true"},
+           {"~", "null"},
+           {"1e999", "\"1e999\""},
+           {"nan", "\"nan\""},
+           {"inf", "\"inf\""},
+           {"1.2.3", "\"1.2.3\""},
+           {"10Mi", "\"10Mi\""},
+           {"_", "\"_\""},
+           {"\"0400\"", "\"0400\""},
+           {"'yes'", "\"yes\""}}) {
+    EXPECT_EQ(value(text), json) << text;
+  }
+  for (const char* refused : {".nan", ".inf", "-.Inf"}) {
+    const auto documents = testing::YamlToJson("value: " + std::string(refused));
+    ASSERT_FALSE(documents) << refused;
+    EXPECT_EQ(documents.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
 const std::vector<std::string> kOverlays = {"statefulset", "deployment", "ha"};
 
 TEST(Deploy, EveryManifestIsYamlWithKindAndName) {

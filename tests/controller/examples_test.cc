@@ -98,6 +98,12 @@ TEST_F(ExamplesTest, InformerAndQueueRunWithoutTheManager) {
   EXPECT_EQ(program->Wait(), 0) << Log();
 }
 
+TEST_F(ExamplesTest, InformerAndQueueEndWithTheErrorThatEndsThem) {
+  auto program = Start("informer_and_queue", {kubeconfig_});  // no directory
+  EXPECT_EQ(program->Wait(), 1);
+  EXPECT_THAT(Log(), HasSubstr("informer_and_queue: "));
+}
+
 class RemediatorTest : public ExamplesTest {
  protected:
   void SetUp() override {

@@ -403,6 +403,51 @@ TEST_F(ManagerTest, OnlyTheLeaderReconcilesAndTheStandbyTakesOverFromAWarmStore)
   EXPECT_EQ(cluster().StatsOf("pods").lists, lists);
 }
 
+// The retries and delays of the one that led meanwhile are in its store.
+TEST_F(ManagerTest, AfterAnotherOneLedEveryKeyIsReconciledOnce) {
+  CreatePod("a");
+  const auto run = [&](const std::string& name) {
+    ManagerOptions options = ElectionOptions(name);
+    options.config.resync_period = seconds(0);
+    return RunPods(
+        [&, name](ReconcileContext&, const ReconcileRequest& request) -> Result<Outcome> {
+          runs_.Add(name + ":" + request.key.ToString());
+          return name == "two" ? Outcome::RequeueAfter(std::chrono::hours(1)) : Outcome::Done();
+        },
+        options);
+  };
+  // Until it is up to its time of leading.
+  const auto lead = [&] {
+    auto manager = run("one");
+    EXPECT_TRUE((*manager)->WaitUntilWorking(RealClock()->Now() + seconds(30)));
+    EXPECT_TRUE(Eventually([&] {
+      const Json lease =
+          (*cluster().Get("leases.coordination.k8s.io", "default", "lock"))->ToMutable();
+      return *(*manager)->store().GetNote("controller/pods/led") ==
+             fmt::format("{} {}", lease["metadata"]["uid"].get<std::string>(),
+                         lease["spec"]["leaseTransitions"].get<int>());
+    }));
+    return manager;
+  };
+  auto first = lead();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("one:default/a") == 1; }));
+  auto second = run("two");
+  ASSERT_TRUE(first->Stop());
+  first.reset();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("two:default/a") == 1; }));
+  ASSERT_TRUE(second->Stop());
+  second.reset();
+  first = lead();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("one:default/a") == 2; }));
+  ASSERT_TRUE(first->Stop());
+  first.reset();
+  // Nobody led in between: it goes on where it was.
+  first = lead();
+  EXPECT_TRUE(
+      Eventually([&] { return (*first)->FindController("pods")->queue().Counters().items == 0; }));
+  EXPECT_EQ(runs_.Of("one:default/a"), 2);
+}
+
 TEST_F(ManagerTest, WhatChangesAfterATakeoverGoesBeforeWhatAStandbyQueued) {
   auto gate = std::make_shared<Gate>();
   const auto run = [&](const std::string& name) {

@@ -37,16 +37,53 @@ std::set<std::string> MetricsIn(const std::string& expression) {
   return {std::sregex_token_iterator(rest.begin(), rest.end(), kName), {}};
 }
 
+// Every name in an expression, with its selectors: "up{job=\"x\"}".
+std::vector<std::string> SelectorsIn(const std::string& expression) {
+  static const std::regex kNoMetrics(R"(\bby \([^)]*\)|\[\w+\]|\b\w+ *\()");
+  static const std::regex kSelector(R"(\b([a-z]\w*_\w+|up\b)(\{[^}]*\})?)");
+  const std::string rest = std::regex_replace(expression, kNoMetrics, " ");
+  return {std::sregex_token_iterator(rest.begin(), rest.end(), kSelector), {}};
+}
+
+std::vector<std::string> RuleExpressions() {
+  std::vector<std::string> expressions;
+  const auto rules = testing::YamlToJson(ReadFile("prometheus_rule.yaml"));
+  EXPECT_TRUE(rules) << rules.error().ToString();
+  if (!rules) return expressions;
+  for (const Json& document : *rules) FindExpressions(document, expressions);
+  return expressions;
+}
+
+std::vector<std::string> PanelExpressions() {
+  std::vector<std::string> expressions;
+  FindExpressions(Json::parse(ReadFile("dashboard.json")), expressions);
+  return expressions;
+}
+
+// Every operator of a cluster has metrics of controller-runtime's names.
+TEST(Monitoring, NamesThatAreNotOursAloneAreAskedForWithTheJob) {
+  const auto expect_job = [](const std::vector<std::string>& expressions, const char* job) {
+    size_t shared = 0;
+    for (const std::string& expression : expressions) {
+      for (const std::string& selector : SelectorsIn(expression)) {
+        if (selector.starts_with("larder_")) continue;
+        ++shared;
+        EXPECT_THAT(selector, ::testing::HasSubstr(job)) << expression;
+      }
+    }
+    EXPECT_GE(shared, 10U);
+  };
+  expect_job(RuleExpressions(), "{job=\"anomaly-remediator\"");
+  expect_job(PanelExpressions(), "{job=~\"$job\"");
+}
+
 class MonitoringTest : public ControllerTest {};
 
 TEST_F(MonitoringTest, EveryAlertAndPanelAsksForAMetricThatIsThere) {
-  std::vector<std::string> expressions;
-  const auto rules = testing::YamlToJson(ReadFile("prometheus_rule.yaml"));
-  ASSERT_TRUE(rules) << rules.error().ToString();
-  for (const Json& document : *rules) FindExpressions(document, expressions);
-  FindExpressions(Json::parse(ReadFile("dashboard.json")), expressions);
   std::set<std::string> names;
-  for (const std::string& expression : expressions) names.merge(MetricsIn(expression));
+  for (const auto& expressions : {RuleExpressions(), PanelExpressions()}) {
+    for (const std::string& expression : expressions) names.merge(MetricsIn(expression));
+  }
   EXPECT_GE(names.size(), 15U);
   EXPECT_THAT(names, ::testing::IsSupersetOf({"cache_sync_lag", "larder_handler_lag_seconds",
                                               "larder_reflector_restarts_total"}));

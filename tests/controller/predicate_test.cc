@@ -53,6 +53,14 @@ TEST(Predicates, LabelAndAnnotationChangesCanBeNarrowedToAKey) {
   EXPECT_FALSE(AnnotationChanged("b")(annotations));
 }
 
+TEST(Predicates, TheDeleteOfAnObjectThatCeasedToMatchWhileNobodyWatchedPasses) {
+  const Predicate web = *MatchesLabels("app=web");
+  ObjectChange change = Delete(R"("labels":{"app":"db"})");
+  EXPECT_FALSE(web(change));
+  change.stored = Pod(R"("labels":{"app":"web"})");
+  EXPECT_TRUE(web(change));
+}
+
 TEST(Predicates, AnObjectThatCeasesToMatchPassesOnce) {
   const Predicate web = *MatchesLabels("app=web");
   EXPECT_TRUE(web(Add(R"("labels":{"app":"web"})")));

@@ -150,6 +150,36 @@ TEST_F(ControllerTest, AMappingReadsWhatAnotherControllerWatchesFromTheStore) {
   EXPECT_EQ(lists, 0U);
 }
 
+TEST_F(ControllerTest, TheDeleteOfAnObjectThatChangedWhileNobodyWatchedIsMappedAsItWasStored) {
+  const auto run = [&] {
+    return Run([&](Manager& target) {
+      return ControllerBuilder(target)
+          .For("pods")
+          .Watches("configmaps",
+                   [](const Object& config) {
+                     return std::vector<ObjectKey>{
+                         {"default", std::string(config.Annotation("of").value_or("none"))}};
+                   })
+          .Complete(Counting());
+    });
+  };
+  ASSERT_TRUE(cluster().Create(
+      "configmaps",
+      R"({"metadata":{"name":"c","namespace":"default","annotations":{"of":"before"}}})"));
+  auto manager = run();
+  ASSERT_TRUE(Eventually([&] { return runs_.Of("default/before") == 1; }));
+  ASSERT_TRUE(manager->Stop());
+  manager.reset();
+  runs_.Clear();
+  ASSERT_TRUE(cluster().Patch("configmaps", "default", "c",
+                              R"({"metadata":{"annotations":{"of":"meanwhile"}}})"));
+  ASSERT_TRUE(cluster().Delete("configmaps", "default", "c"));
+  manager = run();
+  EXPECT_TRUE(Eventually([&] {
+    return runs_.Keys() == std::set<std::string>{"default/before", "default/meanwhile"};
+  }));
+}
+
 TEST_F(ControllerTest, TwoWatchesOfOneResourceBothQueueTheirKeys) {
   const auto to = [](const std::string& name) {
     return [name](const Object&) { return std::vector<ObjectKey>{{"default", name}}; };
