@@ -269,7 +269,9 @@ class Episode {
     simulator_->StartChurn(churn);
   }
 
+  // Of a process that is to be started.
   std::vector<std::string> Command(const std::string& plan) {
+    if (!plan.empty()) ++result_.planned[PointOf(plan)];
     std::vector<std::string> command = {options_.program, "subject",
                                         "--url",          simulator_->Url(),
                                         "--store",        store_,
@@ -310,10 +312,7 @@ class Episode {
     if (!code && options_.mode == "kill") ++result_.met["any time"];
     ReadMet();
     // A process whose disk fails has written that down.
-    if (!plan.empty()) {
-      ++result_.planned[PointOf(plan)];
-      if (code == -SIGKILL) ++result_.met[PointOf(plan)];
-    }
+    if (code == -SIGKILL && !plan.empty()) ++result_.met[PointOf(plan)];
     if (disk_failed_ || code == -SIGKILL || options_.mode == "kill") ++result_.injected;
     return JudgeEnd(code);
   }
