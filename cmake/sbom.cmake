@@ -5,7 +5,9 @@
 #
 # It lists what went into the program, not what somebody remembered to write down: the Debian packages
 # whose shared libraries it loads (ldd), and those whose headers its objects were compiled from (the
-# dependencies that ninja recorded), each with its version. The same build gives the same file.
+# dependencies that ninja recorded), each with its version. The same build gives the same file. What
+# belongs to no package, like a RocksDB of one's own in /usr/local, has no version that could be looked
+# up: that is an error, and not left out.
 cmake_minimum_required(VERSION 3.25)
 foreach(name PROGRAM BUILD VERSION OUTPUT)
   if(NOT DEFINED ${name})
@@ -21,17 +23,31 @@ if(NOT EXISTS ${PROGRAM})
   message(FATAL_ERROR "${PROGRAM} is not built: ./dev build release larder")
 endif()
 
-# packages_of(OUT FILE...): the packages that own the files; a file of no package is not Debian's.
+# packages_of(OUT FILE...): the packages that own the files, each of which must have one.
 function(packages_of out)
   set(names)
-  # A library may be registered by the path before or after the merge of /lib and /usr/lib.
-  execute_process(COMMAND ${DPKG_QUERY} -S ${ARGN} OUTPUT_VARIABLE owners ERROR_QUIET)
+  set(files)
+  set(owned)
+  # A file may be registered by its path before or after the merge of /lib and /usr/lib.
+  foreach(file ${ARGN})
+    file(REAL_PATH ${file} file)
+    string(REGEX REPLACE "^/usr/" "/" file ${file})
+    list(APPEND files ${file})
+  endforeach()
+  list(TRANSFORM files PREPEND /usr OUTPUT_VARIABLE merged)
+  execute_process(COMMAND ${DPKG_QUERY} -S ${files} ${merged} OUTPUT_VARIABLE owners ERROR_QUIET)
   string(REPLACE "\n" ";" owners "${owners}")
   foreach(line ${owners})
-    if(line MATCHES "^([^: ]+)(:[a-z0-9]+)?: /")
+    if(line MATCHES "^([^:, ]+)[^/]*: (/usr)?(/.*)$")
       list(APPEND names ${CMAKE_MATCH_1})
+      list(APPEND owned ${CMAKE_MATCH_3})
     endif()
   endforeach()
+  list(REMOVE_ITEM files ${owned})
+  if(files)
+    list(JOIN files ", " files)
+    message(FATAL_ERROR "these, or the same in /usr, belong to no package, so that their version is not known: ${files}")
+  endif()
   list(REMOVE_DUPLICATES names)
   set(${out} ${names} PARENT_SCOPE)
 endfunction()
@@ -39,24 +55,27 @@ endfunction()
 # What it loads, directly or through another library.
 execute_process(COMMAND ldd ${PROGRAM} OUTPUT_VARIABLE loaded COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "/[^ \n]+" libraries "${loaded}")
-foreach(library ${libraries})
-  if(library MATCHES "^/usr/(.*)")
-    list(APPEND libraries /${CMAKE_MATCH_1})
-  else()
-    list(APPEND libraries /usr${library})
-  endif()
-endforeach()
 packages_of(linked ${libraries})
 
-# What its objects were compiled from. Not those of tests, benchmarks and examples. -n: a look, which
-# changes nothing in the build folder.
+# What its objects were compiled from. Not those of tests, benchmarks and examples, and not what is
+# larder's or the compiler's own. -n: a look, which changes nothing in the build folder.
 execute_process(
   COMMAND ${NINJA} -C ${BUILD} -n -t deps
-  COMMAND awk "/: #deps/ {own = $0 !~ /^(tests|bench|examples|CMakeFiles)/} own && sub(/^ +(\\.\\.\\/)*\\/?usr\\/include/, \"/usr/include\")"
+  COMMAND awk "/: #deps/ {own = $0 !~ /^(tests|bench|examples|CMakeFiles)/} own && sub(/^ +/, \"\")"
   COMMAND sort -u
-  OUTPUT_VARIABLE headers)
-string(REPLACE "\n" ";" headers "${headers}")
-list(FILTER headers INCLUDE REGEX "^/usr/include")
+  OUTPUT_VARIABLE read)
+string(REPLACE "\n" ";" read "${read}")
+get_filename_component(build ${BUILD} ABSOLUTE)
+get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
+set(headers)
+foreach(path ${read})
+  get_filename_component(path ${path} ABSOLUTE BASE_DIR ${build})
+  cmake_path(IS_PREFIX build ${path} made)
+  cmake_path(IS_PREFIX source ${path} ours)
+  if(NOT made AND NOT ours AND NOT path MATCHES "^/usr/lib/(gcc|llvm)")
+    list(APPEND headers ${path})
+  endif()
+endforeach()
 if(NOT headers)
   message(FATAL_ERROR "ninja has recorded no dependencies in ${BUILD}: build larder there first")
 endif()

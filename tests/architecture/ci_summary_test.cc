@@ -11,12 +11,14 @@ namespace {
 
 // As ctest 3.25 prints them.
 constexpr char kLog[] =
-    "  1/6 Test  #10: Suite.Works ....................   Passed    0.05 sec\n"
-    "  2/6 Test  #11: Suite.Fails ....................***Failed    0.05 sec\n"
-    "  3/6 Test   #7: Suite.Crashes ..................***Exception: SegFault  0.10 sec\n"
-    "  4/6 Test #123: Pages/Suite.Aborts/0 ...........Subprocess aborted***Exception:   0.10 sec\n"
-    "  5/6 Test   #9: Suite.Hangs ....................***Timeout   1.00 sec\n"
-    "  6/6 Test  #12: Suite.IsLeftOut ................***Skipped   0.01 sec\n"
+    "  1/7 Test  #10: Suite.Works ....................   Passed    0.05 sec\n"
+    "  2/7 Test  #11: Suite.Fails ....................***Failed    0.05 sec\n"
+    "  3/7 Test   #7: Suite.Crashes ..................***Exception: SegFault  0.10 sec\n"
+    "  4/7 Test #123: Pages/Suite.Aborts/0 ...........Subprocess aborted***Exception:   0.10 sec\n"
+    "  5/7 Test   #9: Suite.Hangs ....................***Timeout   1.00 sec\n"
+    "  6/7 Test  #12: Suite.IsLeftOut ................***Skipped   0.01 sec\n"
+    "  7/7 Test  #13: Nodes/Suite.Dies/4-byte object <01-00 00-00> ...Subprocess "
+    "aborted***Exception:   0.10 sec\n"
     "        Test #11: Suite.Fails ....................   Passed    0.05 sec\n";
 
 // The tests that ended so, each on a line.
@@ -39,7 +41,8 @@ std::string EndedWith(const std::string& how) {
 }
 
 TEST(CiSummary, NamesEveryTestThatDidNotJustPass) {
-  EXPECT_EQ(EndedWith("Exception"), "Pages/Suite.Aborts/0\nSuite.Crashes\n");
+  EXPECT_EQ(EndedWith("Exception"),
+            "Nodes/Suite.Dies/4-byte object <01-00 00-00>\nPages/Suite.Aborts/0\nSuite.Crashes\n");
   EXPECT_EQ(EndedWith("Failed|Timeout"), "Suite.Fails\nSuite.Hangs\n");
   EXPECT_EQ(EndedWith("Skipped"), "Suite.IsLeftOut\n");
 }

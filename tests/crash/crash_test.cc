@@ -73,7 +73,8 @@ TEST_P(SoundDisk, IsNoProof) {
   EXPECT_EQ(code, 3) << output;
 }
 INSTANTIATE_TEST_SUITE_P(Crash, SoundDisk,
-                         ::testing::Values("--mode power --runs 20", "--mode io --runs 20",
+                         ::testing::Values("--mode kill --runs 150", "--mode power --runs 20",
+                                           "--mode io --runs 20",
                                            "--mode io --sweep --operation sync"));
 
 // A disk that is full in the middle of a line ends the process; the next one's line is whole.
@@ -99,7 +100,7 @@ TEST_P(Mutants, IsCaughtWithin200Runs) {
                mutant.name + " --keep " + kept);
   if (code == 77) GTEST_SKIP() << "this machine lets nobody mount a file system";
   EXPECT_EQ(code, 1) << output;
-  const std::string promises = std::string("promise [") + mutant.promises + "]:";
+  const std::string promises = std::string("promise (") + mutant.promises + "):";
   EXPECT_TRUE(std::regex_search(output, std::regex(promises))) << promises << "\n" << output;
   EXPECT_NE(output.find("to repeat: ./dev crash"), std::string::npos) << output;
   std::printf("%s", output.c_str());

@@ -12,14 +12,16 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "apiserver/simulator.h"
 #include "storage/maintenance.h"
 #include "tests/crash/faulty_disk.h"
+#include "tests/crash/mutants.h"
+#include "tests/crash/open_store.h"
 #include "tests/crash/oracle.h"
+#include "tests/crash/plans.h"
 #include "tests/crash/process.h"
 #include "tests/crash/subject.h"
 
@@ -32,6 +34,18 @@ using std::chrono::milliseconds;
 
 constexpr auto kSettleTime = 60s;
 
+// How the pods are stored. A dictionary needs more of them, and enough time: a first process has
+// both.
+enum class Form { kPlain, kByDictionary, kEncrypted };
+constexpr Form kForms[] = {Form::kEncrypted,    Form::kEncrypted,    Form::kByDictionary,
+                           Form::kByDictionary, Form::kByDictionary, Form::kPlain};
+constexpr uint64_t kPods = 60;
+constexpr uint64_t kPodsForADictionary = 150;
+
+// Stand in every pod, which half of the processes do not compress, and as the value of an index
+// key.
+constexpr const char* kCanaries[] = {"kubectl.kubernetes.io/restartedAt", ".cluster.internal"};
+
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "crash: %s\n", what.c_str());
   std::_Exit(2);
@@ -41,9 +55,11 @@ class Episode {
  public:
   explicit Episode(const EpisodeOptions& options)
       : options_(options),
-        random_(options.seed),
+        dice_(options.seed),
         sync_((options.mode == "power" || options.mode == "io") && options.seed % 3 == 0),
+        form_(kForms[options.seed % std::size(kForms)]),
         store_(options.store),
+        key_file_(form_ == Form::kEncrypted ? options.directory + "/key" : ""),
         said_(options.directory + "/stderr"),
         found_(options.directory + "/store.found"),
         journal_(options.directory + "/journal"),
@@ -55,33 +71,74 @@ class Episode {
     auto simulator = apiserver::Simulator::Start(server);
     if (!simulator) Die(simulator.error().ToString());
     simulator_ = *std::move(simulator);
-    if (!simulator_->Load(60)) Die("no pods");
+    if (!simulator_->Load(form_ == Form::kByDictionary ? kPodsForADictionary : kPods)) {
+      Die("no pods");
+    }
     simulator_->SaveState();
-    oracle_.emplace(simulator_.get(), store_, journal_);
-    StartChurn();
+    if (!key_file_.empty()) WriteKey();
+    oracle_.emplace(simulator_.get(), store_, journal_, key_file_);
   }
 
   EpisodeResult Run() {
+    if (form_ == Form::kByDictionary) {
+      result_.crash = "none: prepared";
+      result_.violations = Prepare();
+    }
+    StartChurn();
     while (result_.runs < options_.runs && result_.violations.empty()) {
       ++result_.runs;
       result_.violations = Crash();
       if (options_.mode == "flip") Damage();
       if (options_.mutant == "empty-store") fs::remove_all(store_);
+      if (options_.mutant == "dictionary-gone") RemoveDictionaries(store_);
       result_.crash = crash_;
       KeepAsFound();
+      if (result_.violations.empty()) result_.violations = LookForCanaries();
       if (!result_.violations.empty()) break;
       result_.violations = options_.mode == "flip" ? JudgeDamaged() : Judge();
     }
     if (result_.violations.empty()) {
       result_.crash = "none: at rest";
       result_.violations = Settle();
+      if (result_.violations.empty()) result_.violations = LookForCanaries();
     }
     return std::move(result_);
   }
 
  private:
-  uint64_t Below(uint64_t bound) { return random_() % bound; }
-  bool Chance(unsigned percent) { return Below(100) < percent; }
+  void WriteKey() const {
+    std::ofstream(key_file_) << "bGFyZGVyLWNyYXNoLXByb2dyYW1tZS1zLW93bi1rZXk=" << std::endl;
+    fs::permissions(key_file_, fs::perms::owner_read | fs::perms::owner_write);
+  }
+
+  // The store has a dictionary, and every row is made with it.
+  std::vector<std::string> Prepare() {
+    if (const auto code = RunToRest({}, 0ms); code != kSettled) return NotAtRest(code);
+    {
+      const auto store = OpenWhenFree(StoreAt(store_, key_file_));
+      if (!store) return {"promise 7: the store cannot be opened: " + store.error().ToString()};
+      const auto compacted = Compact(**store);
+      if (!compacted) return {"promise 7: cannot be compacted: " + compacted.error().ToString()};
+    }
+    return CheckAtRest();
+  }
+
+  // What is encrypted is in no file in the clear, not in a log either.
+  std::vector<std::string> LookForCanaries() const {
+    if (form_ != Form::kEncrypted || !fs::exists(store_)) return {};
+    std::vector<std::string> violations;
+    for (const auto& entry : fs::recursive_directory_iterator(store_)) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+      for (const char* canary : kCanaries) {
+        if (bytes.find(canary) == std::string::npos) continue;
+        violations.push_back(
+            fmt::format("promise 10: \"{}\" is in {}", canary, entry.path().string()));
+      }
+    }
+    return violations;
+  }
 
   Expectations Expected() const {
     Expectations expected;
@@ -106,14 +163,22 @@ class Episode {
     bool refused = false;
     // Who opens a store mends it. Half of the time that is a copy, and the next process begins with
     // what the crash left.
-    const bool leaves = Chance(50);
+    const bool leaves = dice_.Chance(50);
     std::vector<std::string> violations =
         leaves ? oracle_->CheckAt(found_, Expected(), &refused) : Check(Expected(), &refused);
     left_ = leaves;
-    if (const auto state = oracle_->State(); state && *state != SyncState::kSynced) {
-      ++result_.met[std::string(ToString(*state))];
+    if (const std::optional<Found>& found = oracle_->LastFound()) {
+      if (found->state != SyncState::kSynced) ++result_.met[std::string(ToString(found->state))];
+      if (form_ == Form::kByDictionary) Meet(kDictionaryMet, found->by_dictionary > 0);
+      if (form_ == Form::kEncrypted) Meet(kEncryptionMet, found->encrypted > 0);
     }
     return violations;
+  }
+
+  // Something was planned; did it come true?
+  void Meet(const std::string& what, bool came_true) {
+    ++result_.planned[what];
+    if (came_true) ++result_.met[what];
   }
 
   // A damaged store is opened by the judge, or by a process that goes on with it first. That one
@@ -122,7 +187,7 @@ class Episode {
   std::vector<std::string> JudgeDamaged() {
     bool refused = false;
     std::optional<int> code;
-    if (Chance(50)) {
+    if (dice_.Chance(50)) {
       // The judge learns from a copy which prefix the process began with.
       const std::string copy = options_.directory + "/store.copy";
       CopyStore(copy);
@@ -200,91 +265,54 @@ class Episode {
     churn.create = 2;
     churn.update = 6;
     churn.remove = 2;
-    churn.seed = random_();
+    churn.seed = dice_.Any();
     simulator_->StartChurn(churn);
   }
 
+  // Of a process that is to be started.
   std::vector<std::string> Command(const std::string& plan) {
+    if (!plan.empty()) ++result_.planned[PointOf(plan)];
     std::vector<std::string> command = {options_.program, "subject",
                                         "--url",          simulator_->Url(),
                                         "--store",        store_,
                                         "--journal",      journal_,
-                                        "--seed",         std::to_string(random_() >> 1),
+                                        "--seed",         std::to_string(dice_.Any() >> 1),
                                         "--plan",         plan,
                                         "--mutant",       options_.mutant};
     if (sync_) command.emplace_back("--sync");
+    if (!key_file_.empty()) command.insert(command.end(), {"--key-file", key_file_});
     command.insert(command.end(), {"--log", journal_ + ".log"});
     return command;
-  }
-
-  template <typename List>
-  std::string OneOf(const List& list) {
-    return list[Below(std::size(list))];
-  }
-
-  std::string ChooseFault() {
-    static constexpr const char* kFaults[] = {
-        "log:append",    "log:sync",   "table:append", "table:sync", "manifest:append",
-        "manifest:sync", "any:append", "any:sync",     "any:rename", "table:open",
-        "table:read",    "table:read", "log:read",     "any:read",   "any:open"};
-    const std::string fault = OneOf(kFaults);
-    // A process renames next to nothing.
-    return fmt::format("{}:{}", fault, 1 + Below(fault == "any:rename" ? 3 : 40));
-  }
-
-  std::string ChoosePlan() {
-    static constexpr const char* kPoints[] = {
-        "log:append",        "log:appended",  "log:sync",       "log:synced",
-        "table:append",      "table:sync",    "table:synced",   "manifest:append",
-        "manifest:appended", "manifest:sync", "current:rename", "options:append"};
-    if (options_.mode == "io") return (Chance(50) ? "fail:" : "break:") + ChooseFault();
-    // Soon after a start from what is not synced.
-    if (options_.mode == "power" && left_ && Chance(80)) {
-      static constexpr const char* kEarly[] = {"log:append", "log:sync", "manifest:sync"};
-      return fmt::format("power:{}:{}", OneOf(kEarly), 1 + Below(15));
-    }
-    if (options_.mode == "power") {
-      return fmt::format("power:{}:{}", OneOf(kPoints), 1 + Below(Chance(50) ? 12 : 150));
-    }
-    // Where the bug is between two writes, so is the crash.
-    static constexpr const char* kAcknowledgements[] = {"log:acknowledge", "log:acknowledged"};
-    if (options_.mode == "kill" && Chance(60)) {
-      const std::string point = Chance(12)   ? "relist:fetch"
-                                : Chance(20) ? OneOf(kAcknowledgements)
-                                : Chance(50) ? "log:append"
-                                             : OneOf(kPoints);
-      const bool rare = point.starts_with("log:acknowledge") || point == "relist:fetch";
-      return fmt::format("kill:{}:{}", point, 1 + Below(Chance(50) || rare ? 20 : 200));
-    }
-    return {};
   }
 
   // What is wrong with how the process ended.
   std::vector<std::string> Crash() {
     const unsigned another = options_.mutant == "any-cluster" ? 50 : 10;
-    if (options_.mode == "kill" && Chance(another)) AnotherCluster();
-    const std::string plan = ChoosePlan();
-    if (Chance(15) || plan.starts_with("kill:relist")) ExpireHistory();
+    if (options_.mode == "kill" && dice_.Chance(another)) AnotherCluster();
+    const std::string plan = ChoosePlan(options_.mode, left_, dice_);
+    if (dice_.Chance(15) || plan.starts_with("kill:relist")) ExpireHistory();
     crash_ = plan.empty() ? "by time" : plan;
     const pid_t pid = Start(Command(plan));
     // Then there is room again, and some time to go on in.
     if (options_.mode == "full") FillDisk();
     const auto start = std::chrono::steady_clock::now();
-    const milliseconds patience(plan.empty() ? 10 + Below(190) : 150 + Below(150));
+    const milliseconds patience(plan.empty() ? 10 + dice_.Below(190) : 150 + dice_.Below(150));
     std::optional<int> code;
-    if (Chance(25)) {
+    if (dice_.Chance(25)) {
       // In the middle of a relist, or near it; or of a watch that goes on elsewhere.
       code = WaitFor(pid, start + 80ms);
-      if (Chance(70)) ExpireHistory();
+      if (dice_.Chance(70)) ExpireHistory();
       simulator_->DropConnections();
-      if (!code) code = WaitFor(pid, std::chrono::steady_clock::now() + milliseconds(Below(60)));
+      if (!code)
+        code = WaitFor(pid, std::chrono::steady_clock::now() + milliseconds(dice_.Below(60)));
     } else {
       code = WaitFor(pid, start + patience);
     }
     if (!code) Kill(pid);
-    if (code == -SIGKILL) ++result_.met[plan.substr(0, plan.rfind(':'))];
     if (!code && options_.mode == "kill") ++result_.met["any time"];
     ReadMet();
+    // A process whose disk fails has written that down.
+    if (code == -SIGKILL && !plan.empty()) ++result_.met[PointOf(plan)];
     if (disk_failed_ || code == -SIGKILL || options_.mode == "kill") ++result_.injected;
     return JudgeEnd(code);
   }
@@ -298,7 +326,7 @@ class Episode {
   void AnotherCluster() {
     simulator_->StopChurn();
     if (!simulator_->RestoreState()) Die("no saved state");
-    if (!simulator_->SetClusterUid(fmt::format("cluster-{:016x}", random_())))
+    if (!simulator_->SetClusterUid(fmt::format("cluster-{:016x}", dice_.Any())))
       Die("no new cluster");
     simulator_->SaveState();
     expired_at_ = simulator_->Version();
@@ -307,10 +335,10 @@ class Episode {
 
   // The disk has no room for a while from when the process meets that.
   void FillDisk() {
-    std::this_thread::sleep_for(milliseconds(Below(200)));
+    std::this_thread::sleep_for(milliseconds(dice_.Below(200)));
     const std::string ballast = store_ + ".ballast";
     const auto space = fs::space(fs::path(store_).parent_path());
-    const uint64_t left = Below(100'000);
+    const uint64_t left = dice_.Below(100'000);
     {
       const int file = ::open(ballast.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
       if (space.available > left) {
@@ -322,7 +350,7 @@ class Episode {
     while (!fs::exists(met_) && std::chrono::steady_clock::now() < patience) {
       std::this_thread::sleep_for(1ms);
     }
-    std::this_thread::sleep_for(milliseconds(Below(400)));
+    std::this_thread::sleep_for(milliseconds(dice_.Below(400)));
     ::unlink(ballast.c_str());
   }
 
@@ -330,7 +358,7 @@ class Episode {
   void Damage() {
     static constexpr const char* kKinds[] = {"log", "table", "manifest", "current", "options"};
     const std::string kind =
-        options_.file.empty() ? kKinds[Below(std::size(kKinds))] : options_.file;
+        options_.file.empty() ? kKinds[dice_.Below(std::size(kKinds))] : options_.file;
     std::vector<fs::path> files;
     if (!fs::exists(store_)) return;
     for (const auto& entry : fs::recursive_directory_iterator(store_)) {
@@ -341,22 +369,22 @@ class Episode {
     }
     if (files.empty()) return;
     std::sort(files.begin(), files.end());
-    const fs::path& path = files[Below(files.size())];
+    const fs::path& path = files[dice_.Below(files.size())];
     ++result_.injected;
     ++result_.met[kind];
     const uint64_t size = fs::file_size(path);
-    if (Chance(30)) {
-      const uint64_t cut = Below(size);
+    if (dice_.Chance(30)) {
+      const uint64_t cut = dice_.Below(size);
       crash_ = fmt::format("{} of {} bytes cut to {}", path.filename().string(), size, cut);
       fs::resize_file(path, cut);
       return;
     }
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    const auto at = static_cast<std::streamoff>(Below(size));
+    const auto at = static_cast<std::streamoff>(dice_.Below(size));
     file.seekg(at);
     const int byte = file.get();
     file.seekp(at);
-    file.put(static_cast<char>(byte ^ (1 << Below(8))));
+    file.put(static_cast<char>(byte ^ (1 << dice_.Below(8))));
     crash_ = fmt::format("{} of {} bytes: a bit at {}", path.filename().string(), size, at);
   }
 
@@ -372,7 +400,7 @@ class Episode {
 
   // What an operator does with a damaged store: repair it, or begin anew.
   void Mend() {
-    if (Repair({.path = store_})) return;
+    if (Repair(StoreAt(store_, key_file_))) return;
     ++result_.emptied;
     std::error_code ignored;
     fs::remove_all(store_, ignored);
@@ -385,7 +413,7 @@ class Episode {
     const bool failing =
         options_.fail_at_rest && (options_.mode == "io" || options_.mode == "full");
     if (failing) {
-      code = RunToRest(options_.mode == "io" ? "fail:" + ChooseFault() : "");
+      code = RunToRest(options_.mode == "io" ? "fail:" + ChooseFault(dice_) : "");
     }
     // One that could not even open its store, or was aborted by an assertion of RocksDB's (Debian's
     // has them on), is a crash like any other.
@@ -393,18 +421,23 @@ class Episode {
     auto violations = JudgeEnd(code);
     if (!violations.empty()) return violations;
     if (!runs_still && code != kSettled) code = RunToRest({});
-    if (code != kSettled) {
-      return {fmt::format("promise 6: the process did not come to rest: {}; {}",
-                          code ? fmt::format("it ended with {}", *code) : "it still ran", Said())};
-    }
+    return code == kSettled ? CheckAtRest() : NotAtRest(code);
+  }
+
+  std::vector<std::string> NotAtRest(std::optional<int> code) const {
+    return {fmt::format("promise 6: the process did not come to rest: {}; {}",
+                        code ? fmt::format("it ended with {}", *code) : "it still ran", Said())};
+  }
+
+  std::vector<std::string> CheckAtRest() {
     Expectations expected = Expected();
     expected.settled = true;
     bool refused = false;
     return Check(expected, &refused);
   }
 
-  // What the process ended with; nullopt: it did not.
-  std::optional<int> RunToRest(const std::string& plan) {
+  // What the process ended with; nullopt: it did not. After `before` nothing happens any more.
+  std::optional<int> RunToRest(const std::string& plan, milliseconds before = 150ms) {
     const std::string settle = options_.directory + "/settle";
     std::error_code ignored;
     fs::remove(settle, ignored);
@@ -412,7 +445,7 @@ class Episode {
     command.insert(command.end(), {"--settle-file", settle});
     const pid_t pid = Start(command);
     if (options_.mode == "full" && options_.fail_at_rest) FillDisk();
-    std::optional<int> code = WaitFor(pid, std::chrono::steady_clock::now() + 150ms);
+    std::optional<int> code = WaitFor(pid, std::chrono::steady_clock::now() + before);
     simulator_->StopChurn();
     uint64_t newest = 0;
     for (const apiserver::HistoryEntry& entry : simulator_->History()) {
@@ -426,11 +459,13 @@ class Episode {
   }
 
   const EpisodeOptions options_;
-  std::mt19937_64 random_;
+  Dice dice_;
   const bool sync_;  // an informer with Durability::kSync
+  const Form form_;
   const std::string store_;
-  const std::string said_;   // what the last process said
-  const std::string found_;  // a copy of the store as the last crash left it
+  const std::string key_file_;  // empty: nothing is encrypted
+  const std::string said_;      // what the last process said
+  const std::string found_;     // a copy of the store as the last crash left it
   const std::string journal_;
   const std::string met_;
   bool left_ = false;         // the store was judged by a copy last

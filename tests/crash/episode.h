@@ -32,11 +32,18 @@ struct EpisodeResult {
   // Where the crashes were: points of the disk at which a process ended, or at which the disk
   // failed, files that were damaged; states of the collection.
   std::map<std::string, int> met;
+  // How often a process was to meet such a point, whether or not it did; and the forms of a store.
+  std::map<std::string, int> planned;
   // Assertions of RocksDB's that ended a process whose disk failed.
   std::map<std::string, int> aborts;
   std::vector<std::string> violations;
   std::string crash;  // the last one, in words
 };
+
+// The names of two forms of a store among what was met: rows that only a dictionary makes readable,
+// and encrypted ones.
+inline constexpr const char* kDictionaryMet = "rows by a dictionary";
+inline constexpr const char* kEncryptionMet = "encrypted rows";
 
 // Ends at the first crash with a violation; `directory` has the journal. Of the store and its copy
 // (store.found) one is as the crash left it, the other as it was after it was opened.

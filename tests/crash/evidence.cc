@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/delta_generated.h"
+#include "storage/maintenance.h"
 #include "storage/notes.h"
 #include "tests/crash/journal.h"
 #include "tests/crash/subject.h"
@@ -54,6 +55,11 @@ Result<std::optional<Found>> ReadFound(Store& store, std::string_view cluster) {
                                                std::string(object->uid()), HashOf(object->json())};
     return true;
   }));
+  LARDER_ASSIGN_OR_RETURN(const StoreStats stats, GetStats(store));
+  for (const DictionaryStats& dictionary : stats.dictionaries) {
+    found.by_dictionary += dictionary.values;
+  }
+  if (collection->encrypted) found.encrypted = found.objects.size();
   LARDER_ASSIGN_OR_RETURN(const auto note, store.GetNote(DurableNamesNote(id)));
   if (note) {
     const auto names = nlohmann::json::parse(*note);

@@ -45,6 +45,8 @@ struct Found {
   bool handler_known = false;
   bool enqueuer_known = false;
   std::map<std::string, Row> objects;
+  uint64_t by_dictionary = 0;  // rows that name a dictionary
+  uint64_t encrypted = 0;
   std::set<std::string> rows;     // keys with a change that the handler has not acknowledged
   std::set<std::string> unheard;  // those of them that the store says it has never heard of
   std::set<std::string> items;    // keys that wait in the queue, or to get there

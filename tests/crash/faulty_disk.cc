@@ -234,8 +234,9 @@ std::string_view FileKind(std::string_view path) {
   if (name.ends_with(".log")) return "log";
   if (name.ends_with(".sst")) return "table";
   if (name.starts_with("MANIFEST")) return "manifest";
-  if (name == "CURRENT" || name.ends_with(".dbtmp")) return "current";
+  // Both are written under another name: OPTIONS-000007.dbtmp, 000005.dbtmp.
   if (name.starts_with("OPTIONS")) return "options";
+  if (name == "CURRENT" || name.ends_with(".dbtmp")) return "current";
   return "other";
 }
 

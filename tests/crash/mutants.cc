@@ -1,5 +1,7 @@
 #include "tests/crash/mutants.h"
 
+#include <rocksdb/db.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -105,6 +107,23 @@ void ForgetNames(Store* store, CollectionId collection, uint64_t seed,
   Transaction transaction = store->Begin();
   transaction.PutNote(DurableNamesNote(collection), "{}");
   (void)store->Commit(std::move(transaction), Durability::kRelaxed);
+}
+
+void RemoveDictionaries(const std::string& store_path) {
+  std::vector<std::string> names;
+  if (!rocksdb::DB::ListColumnFamilies({}, store_path, &names).ok()) return;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  if (!rocksdb::DB::Open({}, store_path, families, &handles, &raw).ok()) return;
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    if (handle->GetName() == "meta") {
+      (void)db->DeleteRange({}, handle, "dictionary/", "dictionary0");  // '0' comes after '/'
+    }
+    (void)db->DestroyColumnFamilyHandle(handle);
+  }
 }
 
 void AbortWhenFull(Store* store, const std::stop_token& stop) {

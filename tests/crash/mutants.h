@@ -30,6 +30,9 @@ void CommitRowFirst(Store* store, CollectionId collection, const Object& changed
 // At some moment forgets which durable names were told everything.
 void ForgetNames(Store* store, CollectionId collection, uint64_t seed, const std::stop_token& stop);
 
+// Of a store that nobody has open.
+void RemoveDictionaries(const std::string& store_path);
+
 // Ends the process at the first commit that fails.
 void AbortWhenFull(Store* store, const std::stop_token& stop);
 

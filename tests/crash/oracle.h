@@ -44,7 +44,9 @@ struct Expectations {
 
 class Oracle {
  public:
-  Oracle(apiserver::Simulator* simulator, std::string store_path, std::string journal_path);
+  // `key_file`: of what is encrypted; empty: nothing is.
+  Oracle(apiserver::Simulator* simulator, std::string store_path, std::string journal_path,
+         std::string key_file = {});
 
   // Opens the store as the next process would. Returns what is wrong; empty: nothing. `refused` is
   // set when a damaged store answered with an error.
@@ -54,10 +56,8 @@ class Oracle {
   // The same with a copy of it.
   std::vector<std::string> CheckAt(const std::string& path, const Expectations& expected,
                                    bool* refused);
-  // Of the collection, when the store was opened last; nullopt: not known, or there was none.
-  std::optional<SyncState> State() const {
-    return before_ ? std::optional(before_->state) : std::nullopt;
-  }
+  // When the store was opened last; nullopt: not known, or nothing was stored.
+  const std::optional<Found>& LastFound() const { return before_; }
 
  private:
   Result<void> CheckStore(Store& store, const Expectations& expected);
@@ -69,11 +69,11 @@ class Oracle {
 
   apiserver::Simulator* const simulator_;
   const std::string store_path_;
+  const std::string key_file_;
   Violations violations_;
   DeliveryJudge deliveries_;
   ServerHistory history_;
-  // What was stored when the store was opened last; nullopt: not known, or nothing.
-  std::optional<Found> before_;
+  std::optional<Found> before_;  // what LastFound() says
 };
 
 }  // namespace larder::crash

@@ -19,11 +19,13 @@
 #include "base/process.h"
 #include "client/config.h"
 #include "informer/shared_informer.h"
+#include "storage/maintenance.h"
 #include "storage/testing.h"
 #include "tests/crash/faulty_disk.h"
 #include "tests/crash/fetch_witness.h"
 #include "tests/crash/journal.h"
 #include "tests/crash/mutants.h"
+#include "tests/crash/open_store.h"
 
 namespace larder::crash {
 namespace {
@@ -71,10 +73,11 @@ class Subject {
       : options_(options), env_(env), journal_(options.journal) {}
 
   Result<void> OpenStore() {
-    StoreOptions store;
-    store.path = options_.store;
-    store.memory_limit = size_t{8} << 20;
+    StoreOptions store =
+        StoreAt(options_.store, Is("in-the-clear") ? std::string() : options_.key_file);
     store.sync_interval = 50ms;
+    // What is compressed shows nothing, so that nobody would find it in the clear.
+    if (!options_.key_file.empty() && (options_.seed & 32) != 0) store.compression = false;
     LARDER_ASSIGN_OR_RETURN(store_, OpenStoreOnEnv(store, env_));
     return {};
   }
@@ -126,6 +129,12 @@ class Subject {
         threads_.emplace_back([this](const std::stop_token& stop) { WriteTables(stop); });
       }
       threads_.emplace_back([this](const std::stop_token& stop) { SyncSometimes(stop); });
+      // Half of the processes are in the middle of a compaction.
+      if ((options_.seed & 16) != 0) {
+        threads_.emplace_back([this](const std::stop_token& stop) {
+          (void)Compact(*store_, {.progress = {}, .stop = stop});
+        });
+      }
     }
     if (Is("sweep-early")) {
       threads_.emplace_back(

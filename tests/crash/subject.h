@@ -17,7 +17,7 @@ inline constexpr const char* kIndexName = "node";
 struct Mutant {
   const char* name;
   const char* mode;      // in which it shows
-  const char* promises;  // one of them must be called broken, whatever else is
+  const char* promises;  // which must be called broken, as a regular expression
 };
 inline constexpr Mutant kMutants[] = {
     // The cursor is committed before its objects.
@@ -25,7 +25,7 @@ inline constexpr Mutant kMutants[] = {
     // An object is committed before its cursor.
     {"row-ahead", "kill", "1"},
     // An unfinished relist is swept.
-    {"sweep-early", "kill", "34"},
+    {"sweep-early", "kill", "3|4"},
     // The crash takes the store away.
     {"empty-store", "kill", "1"},
     // The disk says that it synced a log, and did not.
@@ -49,6 +49,10 @@ inline constexpr Mutant kMutants[] = {
     {"any-cluster", "kill", "6"},
     // A worker sees an object that is not quite the server's.
     {"other-bytes", "kill", "7"},
+    // The dictionary that rows are made with is gone.
+    {"dictionary-gone", "kill", "7"},
+    // What is to be encrypted is written in the clear.
+    {"in-the-clear", "kill", "10"},
     // A commit that fails ends the process.
     {"abort-when-full", "full", "7"},
     // A complete collection is listed at each start.
@@ -61,8 +65,9 @@ struct SubjectOptions {
   std::string journal{};
   std::string disk_plan{};
   uint64_t seed = 1;
-  std::string mutant{};  // empty: the real thing
-  bool sync = false;     // the informer's commits are on the disk before anybody hears of them
+  std::string key_file{};  // with which the pods are encrypted; empty: they are in the clear
+  std::string mutant{};    // empty: the real thing
+  bool sync = false;       // the informer's commits are on the disk before anybody hears of them
   // Ends well once it has seen the version that this file says, when there is one, and has nothing
   // left to do.
   std::string settle_file{};

@@ -8,6 +8,7 @@
 #include "tests/base/resident_memory.h"
 #include "tests/client/gzip.h"
 #include "tests/informer/fixture.h"
+#include "tests/reflector/wire_text.h"
 
 namespace larder {
 namespace {
@@ -46,6 +47,12 @@ Fault Body(std::string body, int64_t repeat = 1) {
   fault.repeat = repeat;
   return fault;
 }
+// The form that is asked for first, and that the simulated server does not speak by itself.
+Fault Frames(std::string frames) {
+  Fault fault = Body(std::move(frames));
+  fault.content_type = "application/vnd.kubernetes.protobuf;stream=watch";
+  return fault;
+}
 Fault GzipBomb() {
   Fault fault = Body(Gzip(std::string(16 << 20, ' ')), -1);
   fault.headers = {{"Content-Encoding", "gzip"}};
@@ -82,6 +89,14 @@ std::vector<Hostility> All() {
       {"UnknownEventType", "watch", "Protocol", Event("RENAMED", kGood)},
       {"NoVersion", "watch", "Protocol",
        Event("MODIFIED", R"("name":"a","namespace":"x","uid":"u","resourceVersion":"")")},
+      {"FrameOfFourGigabytes", "watch", "Protocol", Frames("\xff\xff\xff\xff")},
+      {"FrameOfHtml", "watch", "Protocol", Frames(WithLength("<html>proxy error</html>"))},
+      {"FrameOfAnotherKind", "watch", "Protocol",
+       Frames(Frame("ADDED", UnknownProtobuf("v1", "Node", "")))},
+      {"SlashInANameOfAFrame", "watch", "Protocol",
+       Frames(EventFrame("ADDED", {.name = "a/b", .version = "999999"}))},
+      {"FrameCutOff", "watch", "Unavailable",
+       Frames(EventFrame("ADDED", {.name = "a", .version = "999999"}).substr(0, 50))},
       {"Html", "watch", "Protocol", {.type = FaultType::kContentType, .content_type = "text/html"}},
       {"Redirect", "watch", "Protocol", Redirect()},
       {"Unauthorized", "watch", "Unauthorized", Status(401)},
@@ -180,6 +195,31 @@ TEST_P(HostileServerTest, IsReportedMovesNothingAndIsGotOver) {
 
 INSTANTIATE_TEST_SUITE_P(All, HostileServerTest, ::testing::ValuesIn(All()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// From the socket to the disk: the same object as JSON would have brought.
+TEST_F(InformerTest, AnEventInProtobufIsStoredAsItsJson) {
+  CreatePod("a");
+  Open();
+  Sync();
+  CatchUp();
+  ASSERT_TRUE(simulator_->CreateNamespace("elsewhere"));  // the version goes on
+  const std::string version = std::to_string(simulator_->Version());
+  Fault fault = Frames(EventFrame("ADDED", {.name = "wire", .version = version}));
+  fault.resource = "pods";
+  fault.verb = "watch";
+  simulator_->AddFault(fault);
+  simulator_->DropConnections();
+  const auto handler = std::make_shared<RecordingHandler>();
+  ASSERT_TRUE(informer_->AddEventHandler(handler));
+  ASSERT_TRUE(handler->WaitFor([](const auto& h) { return h.Count("add x/wire") == 1; }));
+  const auto pod = informer_->GetIndexer().GetByKey({"x", "wire"});
+  ASSERT_TRUE(pod) << pod.error().ToString();
+  EXPECT_EQ((*pod)->json(),
+            fmt::format(R"({{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"wire",)"
+                        R"("namespace":"x","uid":"uid-wire","resourceVersion":"{}"}},)"
+                        R"("spec":{{"containers":null}},"status":{{}}}})",
+                        version));
+}
 
 // Nothing is stored, nobody is told, and the version counts: the server says that it passed it.
 TEST_F(InformerTest, TheDeleteOfAnUnknownObjectIsNoNews) {

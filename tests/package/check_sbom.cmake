@@ -1,5 +1,6 @@
 # Makes the bill of materials of PROGRAM and looks whether it is one: JSON, with every library that
-# larder stands on, each with the version that is installed here.
+# larder stands on, each with the version that is installed here. And that there is none where a
+# library is of no package.
 include(${SBOM})
 file(READ ${OUTPUT} bom)
 string(JSON format GET "${bom}" bomFormat)
@@ -47,4 +48,18 @@ expect("compiled in" "^librocksdb-dev$" "^libzstd-dev$" "^libcurl4-openssl-dev$"
   "^libflatbuffers-dev$" "^nlohmann-json3-dev$" "^libcli11-dev$" "^libexpected-dev$")
 if("libgtest-dev" IN_LIST names)
   message(FATAL_ERROR "GoogleTest is in it, which only the tests are made of")
+endif()
+
+# A RocksDB of one's own.
+execute_process(COMMAND ldd ${PROGRAM} OUTPUT_VARIABLE loaded COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCH "=> ([^ \n]*librocksdb[^ \n]*)" rocksdb "${loaded}")
+set(own ${OUTPUT}.own)
+file(COPY ${CMAKE_MATCH_1} DESTINATION ${own} FOLLOW_SYMLINK_CHAIN)
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${own} ${CMAKE_COMMAND} -DPROGRAM=${PROGRAM} -DBUILD=${BUILD}
+          -DVERSION=${VERSION} -DOUTPUT=${OUTPUT}.none -P ${SBOM}
+  RESULT_VARIABLE refused ERROR_VARIABLE said)
+file(REMOVE_RECURSE ${own})
+if(refused EQUAL 0 OR NOT said MATCHES "librocksdb[^\n]*")
+  message(FATAL_ERROR "a library of no package is left out: ${said}")
 endif()
