@@ -2,8 +2,8 @@
 // it.
 //
 // A thread for each connection, made when one comes and none is free, up to a limit; further
-// connections wait. Idle connections and open watches sleep in the kernel or on a condition; one
-// thread notices peers that hang up. Stop ends open requests at once.
+// connections wait, most of them unaccepted. Idle connections and open watches sleep in the kernel
+// or on a condition; one thread notices peers that hang up. Stop ends open requests at once.
 //
 //   HttpServer server({.port = 0}, handler);
 //   LARDER_RETURN_IF_ERROR(server.Start());

@@ -6,6 +6,8 @@ namespace larder::apiserver {
 
 void ThreadPool::enqueue(std::function<void()> task) {
   MutexLock lock(mutex_);
+  room_.wait(mutex_,
+             [&]() LARDER_REQUIRES(mutex_) { return stopping_ || tasks_.size() < kMaxWaiting; });
   tasks_.push_back(std::move(task));
   if (tasks_.size() > idle_ && threads_.size() < max_threads_) {
     threads_.emplace_back([this] { Run(); });
@@ -21,6 +23,7 @@ void ThreadPool::shutdown() {
     threads.swap(threads_);
   }
   ready_.notify_all();
+  room_.notify_all();
 }
 
 void ThreadPool::Run() {
@@ -32,6 +35,7 @@ void ThreadPool::Run() {
     if (tasks_.empty()) return;
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
+    room_.notify_one();
     lock.unlock();
     task();
     lock.lock();

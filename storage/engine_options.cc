@@ -363,4 +363,6 @@ const std::vector<EngineOptionInfo>& KnownEngineOptions() {
   return known;
 }
 
+std::string EngineVersion() { return rocksdb::GetRocksVersionAsString(); }
+
 }  // namespace larder

@@ -90,4 +90,6 @@ class EngineOptions {
 // The list, in the order of the documentation.
 const std::vector<EngineOptionInfo>& KnownEngineOptions();
 
+std::string EngineVersion();  // RocksDB's: "7.8.3"
+
 }  // namespace larder

@@ -27,11 +27,6 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-bool IsWhole(const CollectionSpec& spec) {
-  return spec.ns.empty() && spec.label_selector.empty() && spec.field_selector.empty() &&
-         spec.projection.empty() && spec.shard.empty();
-}
-
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> out;
   for (;;) {
@@ -43,6 +38,16 @@ std::vector<std::string> Split(std::string_view text, char separator) {
 }
 
 }  // namespace
+
+bool IsWhole(const CollectionSpec& spec) {
+  return spec.ns.empty() && spec.label_selector.empty() && spec.field_selector.empty() &&
+         spec.projection.empty() && spec.shard.empty();
+}
+
+bool IsLeftBehind(int64_t older_ms, int64_t newer_ms) {
+  constexpr int64_t kLeftBehindMs = 150'000;
+  return newer_ms - older_ms > kLeftBehindMs;
+}
 
 std::string StoredResource::NamePrefix() const {
   const std::string kind = resource.kind.empty() ? resource.resource : Lower(resource.kind);

@@ -56,6 +56,13 @@ class Catalog {
   std::vector<ObjectPtr> crds_;
 };
 
+// Does a collection hold all of its resource, as the server sends it but for a transform?
+bool IsWhole(const CollectionSpec& spec);
+// Two that hold the same, filled side by side, take turns in being the newest. A filled one moves
+// about every minute, with a bookmark at least: the older one is left behind when it has not for
+// much longer. Then who follows it goes on with the other.
+bool IsLeftBehind(int64_t older_ms, int64_t newer_ms);
+
 // Everything that the query selects, in key order.
 Result<void> ForEachObject(Store& store, const StoredResource& resource, const Query& query,
                            const Store::ObjectVisitor& visit);

@@ -27,7 +27,7 @@ struct DiffArguments {
   StoreArguments second;
   bool live = false;
   ServerArguments server;
-  std::string resources;
+  std::vector<std::string> resources;
   bool counts = false;
   bool json = false;
 };
@@ -280,19 +280,36 @@ int Print(const std::vector<ResourceDiff>& diffs, const DiffArguments& arguments
   return same ? kOk : kBadResult;
 }
 
-Result<std::vector<StoredResource>> ResourcesOf(Store& store, const std::string& names) {
+struct Chosen {
+  std::vector<StoredResource> resources;
+  std::map<std::string, Error> unknown{};  // names of nothing that the store has
+};
+
+Result<Chosen> ResourcesOf(Store& store, const std::vector<std::string>& names) {
   LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(store));
-  if (names.empty()) return catalog.Resources();
-  return catalog.Resolve(names);
+  if (names.empty()) return Chosen{catalog.Resources()};
+  Chosen out;
+  for (const std::string& name : names) {
+    auto found = catalog.Resolve(name);
+    if (found) {
+      out.resources.insert(out.resources.end(), found->begin(), found->end());
+    } else if (found.error().code == ErrorCode::kNotFound) {
+      out.unknown.emplace(name, found.error());
+    } else {
+      return tl::unexpected(found.error());
+    }
+  }
+  return out;
 }
 
 Result<int> RunLive(const DiffArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.first));
-  LARDER_ASSIGN_OR_RETURN(const auto resources, ResourcesOf(*store, arguments.resources));
+  LARDER_ASSIGN_OR_RETURN(const Chosen chosen, ResourcesOf(*store, arguments.resources));
+  if (!chosen.unknown.empty()) return tl::unexpected(chosen.unknown.begin()->second);
   LARDER_ASSIGN_OR_RETURN(const auto transport, Connect(arguments.server));
   ApiClient client(*transport);
   std::vector<ResourceDiff> diffs;
-  for (const StoredResource& resource : resources) {
+  for (const StoredResource& resource : chosen.resources) {
     for (const CollectionInfo& info : resource.collections) {
       LARDER_ASSIGN_OR_RETURN(ResourceDiff diff, CompareLive(*store, info, client));
       diff.resource = resource.resource.ToString();
@@ -313,10 +330,13 @@ Result<int> Run(const DiffArguments& arguments) {
   LARDER_ASSIGN_OR_RETURN(const auto second, OpenReader(arguments.second));
   // A resource that only one of them has is compared with nothing.
   std::map<std::string, std::pair<StoredResource, StoredResource>> pairs;
-  LARDER_ASSIGN_OR_RETURN(const auto a, ResourcesOf(*first, arguments.resources));
-  LARDER_ASSIGN_OR_RETURN(const auto b, ResourcesOf(*second, arguments.resources));
-  for (const StoredResource& resource : a) pairs[resource.resource.ToString()].first = resource;
-  for (const StoredResource& resource : b) pairs[resource.resource.ToString()].second = resource;
+  LARDER_ASSIGN_OR_RETURN(const Chosen a, ResourcesOf(*first, arguments.resources));
+  LARDER_ASSIGN_OR_RETURN(const Chosen b, ResourcesOf(*second, arguments.resources));
+  for (const auto& [name, error] : a.unknown) {
+    if (b.unknown.contains(name)) return tl::unexpected(error);
+  }
+  for (const StoredResource& each : a.resources) pairs[each.resource.ToString()].first = each;
+  for (const StoredResource& each : b.resources) pairs[each.resource.ToString()].second = each;
   std::vector<ResourceDiff> diffs;
   for (const auto& [name, pair] : pairs) {
     LARDER_RETURN_IF_ERROR(CompareStores({first.get(), pair.first.collections},
@@ -336,7 +356,8 @@ void AddDiff(CLI::App& app, Context& context) {
   command->add_option("second", arguments->second.path, "Another one");
   command->add_flag("--live", arguments->live, "Compare with the cluster instead");
   AddServerOptions(command, arguments->server);
-  command->add_option("--resources", arguments->resources, "Only these: pods,deploy");
+  command->add_option("--resources", arguments->resources, "Only these: pods,deploy")
+      ->delimiter(',');
   command
       ->add_option("--encryption-key-file", arguments->first.key_file,
                    "Keys of what is stored encrypted")

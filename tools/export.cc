@@ -50,6 +50,15 @@ void SayWhatIsDecrypted(const Store& store, const std::vector<CollectionInfo>& c
   }
 }
 
+void SayWhatIsBeingListed(const std::vector<CollectionInfo>& collections) {
+  for (const CollectionInfo& info : collections) {
+    if (info.cursor.state == SyncState::kSynced) continue;
+    std::fprintf(stderr,
+                 "larder: %s: not listed to the end: what is written of it is not of one moment\n",
+                 info.spec.ToString().c_str());
+  }
+}
+
 Result<int> Run(const ExportArguments& arguments, const StopOnSignal& signals) {
   LARDER_ASSIGN_OR_RETURN(const auto store, OpenReader(arguments.store));
   LARDER_ASSIGN_OR_RETURN(const auto collections, Chosen(*store, arguments.resources));
@@ -57,6 +66,7 @@ Result<int> Run(const ExportArguments& arguments, const StopOnSignal& signals) {
       arguments.compress ||
       (arguments.file.size() > 4 && arguments.file.substr(arguments.file.size() - 4) == ".zst");
   if (!arguments.store.key_file.empty()) SayWhatIsDecrypted(*store, collections);
+  SayWhatIsBeingListed(collections);
   const std::stop_token stop = signals;  // a part of a file is removed
   LARDER_ASSIGN_OR_RETURN(const auto writer, ExportWriter::Open(arguments.file, compress));
   Progress progress("exporting", 0);

@@ -242,7 +242,7 @@ Json CollectionToJson(const CollectionInfo& info) {
           {"shard", spec.shard},
           {"encrypted", info.encrypted},
           {"resourceVersion", info.cursor.resource_version},
-          {"complete", info.cursor.Complete()}};
+          {"complete", info.cursor.state == SyncState::kSynced}};
 }
 
 Result<CollectionInfo> CollectionFromJson(const Json& json) {

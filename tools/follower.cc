@@ -114,18 +114,19 @@ FollowedTurn UnreadTurn(const CollectionInfo& info, const Error& problem) {
 Result<std::vector<Report>> ReportsOf(const Span& span) {
   LARDER_ASSIGN_OR_RETURN(const auto before, CollectionsOf(span.before));
   LARDER_ASSIGN_OR_RETURN(const auto now, CollectionsOf(span.now));
-  const auto& chosen = span.limits.collections;
-  const auto wanted = [&](CollectionId id) {
-    return chosen.empty() || std::find(chosen.begin(), chosen.end(), id) != chosen.end();
+  const auto& chosen = span.limits.resources;
+  const auto wanted = [&](const CollectionInfo& info) {
+    return chosen.empty() ||
+           std::find(chosen.begin(), chosen.end(), info.spec.resource.ToString()) != chosen.end();
   };
   std::vector<Report> reports;
   for (const auto& [id, info] : before) {
-    if (wanted(id) && !now.contains(id)) {
+    if (wanted(info) && !now.contains(id)) {
       reports.push_back({{info, /*broken=*/true, {}, /*gone=*/true}});
     }
   }
   for (const auto& [id, info] : now) {
-    if (!wanted(id)) continue;
+    if (!wanted(info)) continue;
     const auto known = before.find(id);
     auto report = ReportOf(span, known == before.end() ? nullptr : &known->second, info);
     if (!report) {

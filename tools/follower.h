@@ -74,8 +74,8 @@ class StoreFollower {
     // Tell also what a break changed, and more than the limits, in several turns of which each is
     // within them.
     bool compare_breaks = false;
-    // Of these only; empty: of all.
-    std::vector<CollectionId> collections{};
+    // Of these resources only (Resource::ToString); empty: of all.
+    std::vector<std::string> resources{};
   };
   // Moves on to what the owner has committed by now, and reports each collection that changed.
   // Returns whether anything did.

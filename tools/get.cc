@@ -116,19 +116,23 @@ class Get {
 
   Result<void> PrintAll(Store& store) {
     for (const Part& part : parts_) {
-      if (!part.resource.Complete()) {
-        std::fprintf(stderr, "larder: %s were not listed to the end yet: this is a part of them\n",
-                     part.resource.resource.ToString().c_str());
-      }
-      LARDER_ASSIGN_OR_RETURN(const Query query, MakeQuery(arguments_, part.resource.resource));
-      if (const std::string note = NotCovered(part.resource, query); !note.empty()) {
-        std::fprintf(stderr, "larder: %s\n", note.c_str());
-      }
-      printer_->Begin(part.resource);
-      LARDER_RETURN_IF_ERROR(part.names.empty() ? PrintList(store, part) : PrintNamed(store, part));
+      LARDER_RETURN_IF_ERROR(PrintPart(store, part));
       if (Stdout().closed()) break;
     }
     return {};
+  }
+
+  Result<void> PrintPart(Store& store, const Part& part) {
+    if (!part.resource.Complete()) {
+      std::fprintf(stderr, "larder: %s were not listed to the end yet: this is a part of them\n",
+                   part.resource.resource.ToString().c_str());
+    }
+    LARDER_ASSIGN_OR_RETURN(const Query query, MakeQuery(arguments_, part.resource.resource));
+    if (const std::string note = NotCovered(part.resource, query); !note.empty()) {
+      std::fprintf(stderr, "larder: %s\n", note.c_str());
+    }
+    printer_->Begin(part.resource);
+    return part.names.empty() ? PrintList(store, part) : PrintNamed(store, part);
   }
 
   Result<void> PrintNamed(const Store& store, const Part& part) {
@@ -216,14 +220,17 @@ class Get {
                  now.spec.ToString().c_str());
   }
 
-  void PrintChanges(StoreFollower& follower, const FollowedTurn& turn) {
+  // False: it is of a collection that is not shown, or is no more.
+  bool PrintChanges(StoreFollower& follower, const FollowedTurn& turn) {
     const CollectionInfo& info = turn.collection;
+    bool shown = false;
     for (Part& part : parts_) {
       auto& mine = part.resource.collections;
       const auto known =
           std::find_if(mine.begin(), mine.end(),
                        [&](const CollectionInfo& candidate) { return candidate.id == info.id; });
       if (known == mine.end()) continue;
+      shown = true;
       SayListed(info, *known);
       const auto query = MakeQuery(arguments_, part.resource.resource);
       if (!query) continue;
@@ -236,6 +243,47 @@ class Get {
       }
     }
     printer_->Flush();
+    return shown && !turn.gone;
+  }
+
+  // Is the same read of a resource now as before? Of two collections that hold all of it, the one
+  // that was read is as good as the other while it is filled, too.
+  static bool SameIsRead(const Catalog& catalog, const StoredResource& before,
+                         const StoredResource& now) {
+    const auto same = [](const CollectionInfo& a, const CollectionInfo& b) { return a.id == b.id; };
+    const auto& mine = before.collections;
+    if (std::equal(mine.begin(), mine.end(), now.collections.begin(), now.collections.end(),
+                   same)) {
+      return true;
+    }
+    const CollectionInfo& first = now.collections.front();
+    if (mine.size() != 1 || !IsWhole(mine.front().spec) || !IsWhole(first.spec)) return false;
+    return std::any_of(catalog.collections().begin(), catalog.collections().end(),
+                       [&](const CollectionInfo& info) {
+                         return info.id == mine.front().id &&
+                                !IsLeftBehind(info.cursor.updated_ms, first.cursor.updated_ms);
+                       });
+  }
+
+  // Goes on with what a list would read now, and shows all that is not read as before.
+  Result<void> LookAgain(Store& store) {
+    LARDER_ASSIGN_OR_RETURN(const Catalog catalog, Catalog::Read(store));
+    auto parts = PartsOf(catalog, arguments_);
+    // Dropped altogether; it may come again.
+    if (!parts && parts.error().code == ErrorCode::kNotFound) return {};
+    if (!parts) return tl::unexpected(parts.error());
+    for (Part& part : *parts) {
+      const auto mine = std::find_if(parts_.begin(), parts_.end(), [&](const Part& known) {
+        return known.resource.resource == part.resource.resource;
+      });
+      if (mine == parts_.end() || SameIsRead(catalog, mine->resource, part.resource)) continue;
+      *mine = std::move(part);
+      std::fprintf(stderr, "larder: %s: other collections hold them now; all of them follow\n",
+                   mine->resource.resource.ToString().c_str());
+      LARDER_RETURN_IF_ERROR(PrintPart(store, *mine));
+    }
+    printer_->Flush();
+    return {};
   }
 
   Result<int> Watch() {
@@ -260,17 +308,19 @@ class Get {
     if (!missing_.empty()) return Outcome();
     StoreFollower::Limits limits{.compare_breaks = true};
     for (const Part& part : parts_) {
-      for (const CollectionInfo& info : part.resource.collections) {
-        limits.collections.push_back(info.id);
-      }
+      limits.resources.push_back(part.resource.resource.ToString());
     }
     std::optional<Error> problem;
     while (!problem && !Stdout().closed() && RealClock()->SleepFor(kFollowInterval, stop_)) {
+      bool others = false;
       const auto moved = follower->Advance(limits, [&](const FollowedTurn& turn) {
-        PrintChanges(*follower, turn);
-        if (turn.problem) problem = turn.problem;
+        const bool shown = PrintChanges(*follower, turn);
+        if (turn.problem && shown) problem = turn.problem;
+        others = others || !shown;
       });
       if (!moved) return tl::unexpected(moved.error());
+      if (!others) continue;
+      LARDER_RETURN_IF_ERROR(follower->Read([&](Store& store) { return LookAgain(store); }));
     }
     if (problem) return tl::unexpected(*std::move(problem));
     return kOk;

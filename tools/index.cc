@@ -177,6 +177,9 @@ Result<void> RebuildIn(Store& store, const CollectionInfo& collection, const Ind
     }
     definitions.push_back(std::move(definition));
   }
+  // An object that cannot be read would stop the new one, and the old one would be gone.
+  LARDER_RETURN_IF_ERROR(
+      store.Scan(collection.id, {}, {}, [](const ObjectPtr& object) { return object != nullptr; }));
   LARDER_RETURN_IF_ERROR(store.DropIndex(collection.id, wanted.id));
   LARDER_ASSIGN_OR_RETURN(const auto indexer,
                           Indexer::Open(&store, nullptr, collection.spec, std::move(definitions)));
@@ -184,6 +187,7 @@ Result<void> RebuildIn(Store& store, const CollectionInfo& collection, const Ind
   size_t scanned = 0;
   while (!indexer->WaitUntilReady(std::chrono::milliseconds(100))) {
     for (const auto& build : indexer->Progress()) {
+      if (build.error) return tl::unexpected(*build.error);
       if (build.index == wanted.name) scanned = build.scanned;
     }
     progress.Update(scanned);

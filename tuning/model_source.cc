@@ -142,12 +142,12 @@ class ModelSource final : public WorkSource {
     LARDER_ASSIGN_OR_RETURN(const auto collections, store_->Collections());
     for (const CollectionInfo& info : collections) {
       if (info.spec.resource.ToString() != population.kind.resource.ToString()) continue;
-      population.collection = info.id;
       LARDER_RETURN_IF_ERROR(
           store_->ScanHeads(info.id, {}, [&](const ObjectKey& key, const ObjectHead&) {
             population.stored.push_back(key);
             return true;
           }));
+      if (population.stored.empty()) continue;
       source_ids_[population.kind.resource.ToString()] = info.id;
       break;
     }
@@ -157,7 +157,6 @@ class ModelSource final : public WorkSource {
                        "or make a model of this store: larder tune model --store {}",
                        population.model.resource, store_->options().path, store_->options().path);
     }
-    population.model.objects = population.stored.size();
     return {};
   }
 

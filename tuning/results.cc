@@ -18,6 +18,7 @@ Json ToJson(const ResultsHeader& header) {
           {"current", header.current},
           {"memory_limit", header.memory_limit},
           {"disk_budget", header.disk_budget},
+          {"rounds", header.rounds},
           {"version", header.version}};
 }
 
@@ -29,6 +30,7 @@ Result<ResultsHeader> HeaderFromJson(const Json& json, const std::string& path) 
     header.current = json.at("current").get<std::string>();
     header.memory_limit = json.at("memory_limit").get<uint64_t>();
     header.disk_budget = json.at("disk_budget").get<uint64_t>();
+    header.rounds = json.value("rounds", std::string());
     header.version = json.at("version").get<std::string>();
   } catch (const Json::exception&) {
     return MakeError(ErrorCode::kInvalidArgument, "{} holds no results of larder tune", path);
@@ -56,6 +58,7 @@ Result<void> CheckSame(const ResultsHeader& there, const ResultsHeader& now,
   if (there.disk_budget != now.disk_budget) {
     return differs("disk budget", there.disk_budget, now.disk_budget);
   }
+  if (there.rounds != now.rounds) return differs("choice of rounds", there.rounds, now.rounds);
   if (there.version != now.version) return differs("version", there.version, now.version);
   return {};
 }

@@ -21,7 +21,8 @@ struct ResultsHeader {
   std::string current;      // options, as text
   uint64_t memory_limit = 0;
   uint64_t disk_budget = 0;
-  std::string version;  // of RocksDB and of the measurements: others cannot be compared
+  std::string rounds;   // the share of the workload that each replays: "0.25, 0.5, 1"
+  std::string version;  // of the measurements and of RocksDB: others cannot be compared
 
   auto operator<=>(const ResultsHeader&) const = default;
 };

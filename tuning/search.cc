@@ -1,5 +1,7 @@
 #include "tuning/search.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,7 +15,7 @@ namespace larder::tuning {
 namespace {
 
 // Results of other measurements cannot be compared with ours.
-constexpr const char* kVersion = "1";
+constexpr unsigned kVersion = 2;
 // At least so many go on to the next round, besides the baselines.
 constexpr size_t kFewest = 6;
 constexpr double kKeep = 1.0 / 3;
@@ -29,6 +31,20 @@ bool IsHopeless(const Measures& measures, const Measures& current) {
     if (RatioOf(info, measures, current) > kTooMuch) return true;
   }
   return false;
+}
+
+// One that breaks a guard rail is out, and so is one that holds other rows than the current
+// options' in the same round.
+void Judge(const Measures& run, const Results& results, unsigned round, Measured& entry) {
+  if (!entry.failure.empty()) return;
+  const ResultsHeader& header = results.header();
+  if (!entry.candidate.baseline) {
+    entry.failure = BrokenRail(run, entry.candidate, header.memory_limit, header.disk_budget);
+  }
+  const RunResult* const current = results.Find({kCurrentName, round, 0});
+  if (current && current->measures && run.content != current->measures->content) {
+    entry.failure = "its store holds other rows than the current options' after the replay";
+  }
 }
 
 class Searcher {
@@ -142,16 +158,7 @@ class Searcher {
       found->runs.push_back(*result.measures);
       found->mean = MeanOf(found->runs);
     }
-    // One that breaks a guard rail is out, and so is one that holds other rows than the first.
-    if (result.measures && found->failure.empty()) {
-      const std::string rail =
-          BrokenRail(*result.measures, candidate, options_.memory_limit, options_.disk_budget);
-      if (!rail.empty() && !candidate.baseline) found->failure = rail;
-      const Measured& first = measured_.front();
-      if (first.round == round && result.measures->content != first.mean.content) {
-        found->failure = "its store holds other rows than the current options' after the replay";
-      }
-    }
+    if (result.measures) Judge(*result.measures, results_, round, *found);
   }
 
   const Measured* Of(const Candidate& candidate) const {
@@ -312,7 +319,9 @@ Result<SearchOutcome> Search(WorkSource& source, const SearchOptions& options) {
   LARDER_ASSIGN_OR_RETURN(
       const auto results,
       Results::Open(options.results, {source.Name(), source.Fingerprint(), options.current.ToText(),
-                                      options.memory_limit, options.disk_budget, kVersion}));
+                                      options.memory_limit, options.disk_budget,
+                                      fmt::format("{}", fmt::join(options.rounds, ", ")),
+                                      fmt::format("{} on RocksDB {}", kVersion, EngineVersion())}));
   return Searcher(source, options, *results).Do();
 }
 
@@ -344,10 +353,7 @@ Result<SearchOutcome> OutcomeOf(const Results& results) {
     if (result.measures) {
       found->runs.push_back(*result.measures);
       found->mean = MeanOf(found->runs);
-      if (!found->candidate.baseline && found->failure.empty()) {
-        found->failure = BrokenRail(*result.measures, found->candidate,
-                                    results.header().memory_limit, results.header().disk_budget);
-      }
+      Judge(*result.measures, results, key.round, *found);
     }
   }
   const auto current =

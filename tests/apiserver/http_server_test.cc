@@ -9,13 +9,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "apiserver/thread_pool.h"
 #include "apiserver/tls.h"
 
 namespace larder::apiserver {
@@ -133,6 +137,49 @@ class HttpServerTest : public testing::Test {
   static constexpr char kText[] = "0123456789";
   std::unique_ptr<HttpServer> server_;
 };
+
+// With a server that serves one at a time.
+class HttpServerCrowdTest : public HttpServerTest {
+ protected:
+  static size_t Descriptors() {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(open), end(open)));
+  }
+  void SetUp() override {
+    HttpServer::Options options;
+    options.max_connections = 1;
+    server_ = std::make_unique<HttpServer>(
+        options, [this](const httplib::Request&, httplib::Response& response, Connection&) {
+          most_ = std::max(most_.load(), Descriptors());
+          response.set_content(kText, "text/plain");
+        });
+    ASSERT_TRUE(server_->Start());
+    // One is served, and one is accepted and not queued yet.
+    bound_ = Descriptors() + kPeers + 1 + ThreadPool::kMaxWaiting + 1;
+    for (size_t i = 0; i < kPeers; ++i) peers_.push_back(std::make_unique<Peer>(server_->port()));
+    const auto end = Clock::now() + kPatience;
+    while (Descriptors() < bound_ && Clock::now() < end) std::this_thread::yield();
+    ASSERT_GE(Descriptors(), bound_);
+  }
+
+  static constexpr size_t kPeers = 200;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  size_t bound_ = 0;
+  std::atomic<size_t> most_ = 0;
+};
+
+TEST_F(HttpServerCrowdTest, ConnectionsThatWaitTakeNoDescriptorsWithoutEnd) {
+  for (const auto& peer : peers_) {
+    ASSERT_TRUE(peer->Send("GET /open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  }
+  for (const auto& peer : peers_) EXPECT_THAT(peer->Receive(kText), HasSubstr(kText));
+  EXPECT_LE(most_, bound_);
+}
+
+TEST_F(HttpServerCrowdTest, StopsWhileConnectionsWait) {
+  server_->Stop();
+  for (const auto& peer : peers_) EXPECT_TRUE(peer->Ends());
+}
 
 TEST_F(HttpServerTest, WhoConnectsAndSaysNothingMakesRoom) {
   const auto authority = TlsAuthority::Create({"127.0.0.1"});

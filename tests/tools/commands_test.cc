@@ -328,6 +328,26 @@ TEST_F(CommandsTest, DiffWithTheLiveCluster) {
   EXPECT_EQ(json[0]["added"], 5);
 }
 
+TEST_F(CommandsTest, DiffOfAResourceThatOnlyOneStoreHasComparesItWithNothing) {
+  const std::string nodes = scratch_ / "nodes.jsonl", other = scratch_ / "other";
+  ASSERT_EQ(Run({"export", "nodes", "-f", nodes}).exit_code, 0);
+  ASSERT_EQ(RunLarder({"import", "-f", nodes, "--store", other}).exit_code, 0);
+  const std::pair<std::pair<std::string, std::string>, const char*> cases[] = {
+      {{Path(), other}, "removed"}, {{other, Path()}, "added"}};
+  for (const auto& [stores, what] : cases) {
+    const Outcome diff = RunLarder(
+        {"diff", stores.first, stores.second, "--resources", "no,pods", "--json", "--counts"});
+    EXPECT_EQ(diff.exit_code, 1) << diff.err;
+    const Json json = Json::parse(diff.out, nullptr, false);
+    ASSERT_EQ(json.size(), 2u) << diff.out;
+    EXPECT_EQ(json[0]["resource"], "nodes");
+    EXPECT_EQ(json[1][what], 3) << diff.out;
+  }
+  const Outcome neither = RunLarder({"diff", Path(), other, "--resources", "pods,leases"});
+  EXPECT_EQ(neither.exit_code, 1);
+  EXPECT_NE(neither.err.find("leases"), std::string::npos) << neither.err;
+}
+
 TEST_F(CommandsTest, DiffWithTheLiveClusterLooksAtTheShardThatIsStored) {
   auto simulator = apiserver::Simulator::Start({});
   ASSERT_TRUE(simulator);

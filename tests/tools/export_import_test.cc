@@ -9,6 +9,7 @@
 #include "indexer/indexer.h"
 #include "queue/work_queue.h"
 #include "tests/tools/commands_fixture.h"
+#include "tests/tools/served_store.h"
 #include "tools/command.h"
 
 namespace larder {
@@ -106,6 +107,26 @@ TEST_F(CommandsTest, AnImportMakesACollectionWhatTheFileSays) {
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(RunLarder({"diff", Path(), old}).exit_code, 0);
   EXPECT_EQ(RunLarder({"verify", "--store", old}).exit_code, 0);
+}
+
+TEST_F(CommandsTest, AnExportInTheMiddleOfAListIsNotCalledComplete) {
+  const std::string path = scratch_ / "listed", copy = scratch_ / "copy";
+  {
+    const auto store = Store::Open({.path = path});
+    Written pods(store->get(), "pods");
+    pods.BeginList();
+    pods.Commit({{"a/one", "7"}});
+    pods.EndList("1000");
+    pods.BeginRewoundList();
+  }
+  const Outcome exported = RunLarder({"export", "--store", path});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_NE(exported.err.find("pods: not listed to the end"), std::string::npos) << exported.err;
+  ASSERT_EQ(RunLarder({"import", "--store", copy}, {.input = exported.out}).exit_code, 0);
+  const Json collections =
+      Json::parse(RunLarder({"collections", "--json", "--store", copy}).out, nullptr, false);
+  ASSERT_EQ(collections.size(), 1u);
+  EXPECT_NE(collections[0]["state"], "synced") << collections;
 }
 
 TEST_F(CommandsTest, AnImportThatWasCutOffLeavesACollectionThatIsListedAnew) {

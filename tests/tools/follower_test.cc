@@ -185,7 +185,7 @@ TEST_F(FollowerTest, ACollectionThatCannotBeReadStopsNoOther) {
   // And nobody reads what nobody asked for.
   secrets.EndList("40");
   pods.Commit({{"a/three", "41"}}, "41");
-  const auto turns = Advance({.compare_breaks = true, .collections = {pods.id()}});
+  const auto turns = Advance({.compare_breaks = true, .resources = {"pods"}});
   ASSERT_EQ(turns.size(), 1u);
   EXPECT_EQ(turns[0].changes.size(), 1u);
 }
@@ -213,6 +213,18 @@ class WatchHubTest : public FollowerTest {
     return names;
   }
 
+  // As a list of this version does, when the store has come so far.
+  void KeepAt(const WatchHub::Collections& collections, const std::string& version) {
+    const auto end = SteadyClock::now() + std::chrono::seconds(30);
+    auto place = hub_->Now(collections);
+    while ((!place || place->version != version) && SteadyClock::now() < end) {
+      place = hub_->Now(collections);
+    }
+    ASSERT_TRUE(place);
+    ASSERT_EQ(place->version, version);
+    hub_->Keep(collections, *place);
+  }
+
   std::unique_ptr<WatchHub> hub_;
 };
 
@@ -221,11 +233,11 @@ TEST_F(WatchHubTest, AVersionIsKeptForItsOwnCollectionsOnly) {
   const WatchHub::Collections both = {pods_->id(), nodes_->id()};
   const WatchHub::Collections others = {pods_->id(), services_->id()};
   // A list of the others at version 10, then a change, then a bookmark of both at the same version.
-  hub_->Keep(others, "10", hub_->Position());
+  hub_->Keep(others, *hub_->Now(others));
   services_->Commit({{"a/s", "15"}}, "15");
   WatchHub::Place place;
   ASSERT_EQ(Next(others, place, 1), std::vector<std::string>{"s"});
-  hub_->Keep(both, "10", place.position);
+  hub_->Keep(both, *hub_->Now(both));
   const auto start = hub_->Find(others, "10");
   ASSERT_TRUE(start);
   WatchHub::Place again{start->position, ""};
@@ -241,12 +253,93 @@ TEST_F(WatchHubTest, AVersionIsKeptForItsOwnCollectionsOnly) {
 TEST_F(WatchHubTest, TheOldestKeptVersionsAreForgotten) {
   Start({.max_kept = 2});
   const WatchHub::Collections both = {pods_->id(), nodes_->id()};
-  for (const char* version : {"7", "8", "9"}) hub_->Keep(both, version, hub_->Position());
+  for (const char* version : {"7", "8", "9"}) hub_->Keep(both, {hub_->Position(), version});
   const auto oldest = hub_->Find(both, "7");
   ASSERT_FALSE(oldest);
   EXPECT_EQ(oldest.error().code, ErrorCode::kGone);
   EXPECT_TRUE(hub_->Find(both, "8"));
   EXPECT_TRUE(hub_->Find(both, "9"));
+}
+
+// A client got the event that brought the version and broke off; what came behind it is of another
+// collection. Then somebody lists both at the same version.
+TEST_F(WatchHubTest, AVersionThatIsToldAgainLaterHidesNothingFromWhoGotItInAnEvent) {
+  Start();
+  const WatchHub::Collections both = {pods_->id(), nodes_->id()};
+  WatchHub::Place place;
+  nodes_->Commit({{"n1", "20"}}, "20");
+  ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{"n1"});
+  pods_->Commit({{"a/late", "15"}}, "15");
+  ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{"late"});
+  pods_->Commit({}, "20");
+  KeepAt(both, "20");
+  const auto start = hub_->Find(both, "20");
+  ASSERT_TRUE(start);
+  WatchHub::Place again{start->position, ""};
+  EXPECT_EQ(Next(both, again, 1), (std::vector<std::string>{"n1", "late"}));
+}
+
+// The same where the event has left the window: nobody can tell the two clients apart.
+TEST_F(WatchHubTest, AVersionIsGoneWhenWhatCameBehindItHasLeftTheWindow) {
+  Start({.max_changes = 1});
+  const WatchHub::Collections both = {pods_->id(), nodes_->id()};
+  WatchHub::Place place;
+  nodes_->Commit({{"n1", "20"}}, "20");
+  ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{"n1"});
+  for (const char* version : {"15", "16"}) {
+    pods_->Commit({{std::string("a/") + version, version}}, version);
+    ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{version});
+  }
+  pods_->Commit({}, "20");
+  KeepAt(both, "20");
+  EXPECT_FALSE(hub_->Find(both, "20"));
+}
+
+// The least version of both would be its own for ever, reached long ago.
+TEST_F(WatchHubTest, ACollectionThatNobodyFillsKeepsNoWatchFromBeginning) {
+  Start({.max_changes = 1});
+  const WatchHub::Collections both = {pods_->id(), nodes_->id()};
+  WatchHub::Place place;
+  for (const char* version : {"20", "21", "22"}) {
+    pods_->Commit({{std::string("a/") + version, version}}, version);
+    ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{version});
+  }
+  KeepAt(both, "22");
+  EXPECT_TRUE(hub_->Find(both, "22"));
+}
+
+// `pods` of two transforms, of which an owner that was rolled back fills the older one again.
+TEST_F(WatchHubTest, WhoFollowsACollectionThatIsLeftBehindIsToldToList) {
+  CollectionSpec spec = pods_->spec();
+  spec.transform = "v2";
+  Written second(owner_.get(), spec);
+  second.BeginList();
+  second.EndList("20");
+  Advance();
+  Start();
+  WatchHub::Place place = *hub_->Now({second.id()});
+  // Both are filled.
+  second.Commit({{"a/two", "21"}}, "21");
+  ASSERT_EQ(Next({second.id()}, place, 1), std::vector<std::string>{"two"});
+  WatchHub::Place other = *hub_->Now({pods_->id()});
+  pods_->Commit({{"a/one", "22"}}, "22");
+  ASSERT_EQ(Next({pods_->id()}, other, 1), std::vector<std::string>{"one"});
+  EXPECT_TRUE(hub_->SameCollectionsSince(0));
+  // Only one is.
+  pods_->PassTime(std::chrono::minutes(10));
+  pods_->Commit({{"a/one", "30"}}, "30");
+  std::vector<FollowedChange> changes;
+  EXPECT_EQ(hub_->Next(
+                {second.id()}, place, SteadyClock::now() + std::chrono::seconds(30),
+                [] { return false; }, changes),
+            WatchHub::Wake::kListed);
+  EXPECT_FALSE(hub_->SameCollectionsSince(0));
+  // That is said once.
+  const uint64_t then = hub_->Position();
+  other = *hub_->Now({pods_->id()});
+  pods_->Commit({{"a/one", "31"}}, "31");
+  ASSERT_EQ(Next({pods_->id()}, other, 1), std::vector<std::string>{"one"});
+  EXPECT_TRUE(hub_->SameCollectionsSince(then));
 }
 
 TEST_F(WatchHubTest, APlaceHasTheVersionOfWhatWasHandedOut) {
@@ -311,7 +404,7 @@ TEST_F(WatchHubTest, ACollectionThatIsDroppedEndsItsResourcesWatches) {
   Advance();
   Start();
   const WatchHub::Collections both = {pods_->id(), more.id()};
-  hub_->Keep(both, "10", hub_->Position());
+  hub_->Keep(both, *hub_->Now(both));
   WatchHub::Place place, alone, nodes;
   more.Commit({{"b/one", "20"}}, "20");
   ASSERT_EQ(Next(both, place, 1), std::vector<std::string>{"one"});

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "indexer/indexer.h"
-#include "tests/tools/sample_store.h"
+#include "tests/tools/commands_fixture.h"
 
 namespace larder {
 namespace {
@@ -54,6 +54,14 @@ TEST_F(IndexCommandTest, RebuildingOneIndexDoesNotCallAFunctionsIndexReady) {
     ready[record.name] = record.ready;
   }
   EXPECT_EQ(ready, (std::map<std::string, bool>{{"app", true}, {"node", true}, {"owner", false}}));
+}
+
+TEST_F(CommandsTest, AnIndexOfADamagedObjectIsKeptAndNotBuiltAnew) {
+  Damage();
+  const Outcome rebuilt = Run({"index", "rebuild", "pods", "node"});
+  EXPECT_EQ(rebuilt.exit_code, 1) << rebuilt.err;
+  EXPECT_NE(rebuilt.err.find("verify --repair"), std::string::npos) << rebuilt.err;
+  EXPECT_EQ(Run({"index", "values", "pods", "node"}).out, "VALUE   OBJECTS\nn1            3\n");
 }
 
 TEST_F(IndexCommandTest, ValuesOfAnIndexThatIsBeingBuiltAreNotShown) {

@@ -150,6 +150,26 @@ TEST_F(ServeWatchTest, AClientThatStopsBehindAnyEventCanGoOnFromItsVersion) {
   }
 }
 
+// A list that compares may leave an object that is newer than its collection.
+TEST_F(ServeWatchTest, ADeletionTellsNoVersionAheadOfWhatWasSent) {
+  FillPods();
+  pods_->BeginList();
+  pods_->Commit({{"a/ahead", "105"}});
+  pods_->EndList("100");
+  ServedStore served(Path());
+  const auto events =
+      served.Watch(std::string(kPods) +
+                       "?watch=1&timeoutSeconds=15&sendInitialEvents=1&allowWatchBookmarks=1"
+                       "&resourceVersionMatch=NotOlderThan",
+                   5, [&] {
+                     pods_->Commit({{"a/two", ""}}, "103");
+                   });
+  ASSERT_EQ(events.size(), 5u) << Json(events);
+  EXPECT_EQ(events[3]["type"], "BOOKMARK") << events[3];
+  EXPECT_EQ(events[4]["type"], "DELETED") << events[4];
+  EXPECT_EQ(events[4]["object"]["metadata"]["resourceVersion"], "100") << events[4];
+}
+
 TEST_F(ServeWatchTest, LeavingASelectionIsOfTheChangesVersion) {
   FillPods();
   ServedStore served(Path());
@@ -270,6 +290,66 @@ TEST_F(ServeWatchTest, ASecretThatChangesStopsNoWatchOfPods) {
       RunLarder({"get", "pods", "-A", "-w", "--store", path, "-o", "name"}, options);
   EXPECT_EQ(watch.exit_code, 0) << watch.err;
   EXPECT_NE(watch.out.find("pod/two"), std::string::npos) << watch.out << watch.err;
+}
+
+// `pods` of two transforms: an owner that is rolled back fills the older one again, and nothing
+// comes or goes.
+class TakeOverTest : public ServeWatchTest {
+ protected:
+  void SetUp() override {
+    ServeWatchTest::SetUp();
+    FillPods();
+    CollectionSpec spec = pods_->spec();
+    spec.transform = "v2";
+    second_ = std::make_unique<Written>(owner_.get(), spec);
+    second_->PassTime(std::chrono::minutes(10));
+    second_->BeginList();
+    second_->Commit({{"a/one", "20"}});
+    second_->EndList("20");
+  }
+  void RollBack() {
+    pods_->PassTime(std::chrono::minutes(20));
+    pods_->Commit({{"a/three", "30"}}, "30");
+  }
+
+  std::unique_ptr<Written> second_;
+};
+
+TEST_F(TakeOverTest, AWatchEndsWhenAnotherCollectionTakesOver) {
+  ServedStore served(Path());
+  ASSERT_EQ(served.Get(kPods)["metadata"]["resourceVersion"], "20");
+  const auto events = served.Watch(From("20"), 1, [&] { RollBack(); });
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["object"]["code"], 410) << events[0];
+  EXPECT_EQ(ListAt(served, kPods, "30")["items"].size(), 3u);
+  const auto next = served.Watch(From("30"), 1, [&] { pods_->Commit({{"a/four", "31"}}, "31"); });
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0]["object"]["metadata"]["name"], "four") << next[0];
+}
+
+TEST_F(TakeOverTest, GetGoesOnWithTheOther) {
+  RunOptions options;
+  options.signal = SIGINT;
+  bool rolled_back = false, went_on = false;
+  options.stop_when = [&](const std::string& out) {
+    if (!std::exchange(rolled_back, rolled_back || out.find("one@20") != std::string::npos) &&
+        rolled_back) {
+      RollBack();
+    }
+    if (!std::exchange(went_on, went_on || out.find("three@30") != std::string::npos) && went_on) {
+      pods_->Commit({{"a/four", "31"}}, "31");
+    }
+    return out.find("four@31") != std::string::npos;
+  };
+  const Outcome watch =
+      RunLarder({"get", "pods", "-A", "-w", "--store", Path(), "-o",
+                 R"(jsonpath={.metadata.name}@{.metadata.resourceVersion}{"\n"})"},
+                options);
+  EXPECT_EQ(watch.exit_code, 0) << watch.err;
+  EXPECT_NE(watch.out.find("four@31\n"), std::string::npos) << watch.out;
+  EXPECT_NE(watch.out.find("two@8\n"), std::string::npos) << watch.out;
+  EXPECT_NE(watch.err.find("pods: other collections hold them now"), std::string::npos)
+      << watch.err;
 }
 
 TEST_F(ServeWatchTest, GetSaysThatAListCameBetweenAndWhatDiffers) {

@@ -46,12 +46,22 @@ std::vector<Json> ServedStore::Watch(const std::string& path, size_t count,
   return events;
 }
 
-Written::Written(Store* store, const std::string& resource, const std::string& ns)
-    : resource_(*LookupResource(resource)) {
+namespace {
+
+CollectionSpec SpecOf(const std::string& resource, const std::string& ns) {
   CollectionSpec spec;
   spec.cluster_uid = "11111111-2222-3333-4444-555555555555";
-  spec.resource = resource_;
+  spec.resource = *LookupResource(resource);
   spec.ns = ns;
+  return spec;
+}
+
+}  // namespace
+
+Written::Written(Store* store, const std::string& resource, const std::string& ns)
+    : Written(store, SpecOf(resource, ns)) {}
+
+Written::Written(Store* store, const CollectionSpec& spec) : resource_(spec.resource) {
   auto opened = Indexer::Open(store, nullptr, spec, {});
   EXPECT_TRUE(opened) << opened.error().ToString();
   indexer_ = *std::move(opened);

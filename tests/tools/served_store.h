@@ -3,6 +3,7 @@
 
 #include <httplib.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -38,8 +39,12 @@ class Written {
  public:
   // Of one namespace; empty: of all.
   Written(Store* store, const std::string& resource, const std::string& ns = "");
+  Written(Store* store, const CollectionSpec& spec);
 
   CollectionId id() const { return indexer_->collection().id; }
+  const CollectionSpec& spec() const { return indexer_->collection().spec; }
+  // By the clock of the commits to come.
+  void PassTime(std::chrono::milliseconds time) { cursor_.updated_ms += time.count(); }
   // One commit. `key` is "namespace/name" or "name"; an empty version deletes.
   struct Row {
     std::string key;

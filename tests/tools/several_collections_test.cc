@@ -183,20 +183,26 @@ TEST_F(ServeSeveralTest, AWatchFromAListFollowsAllOfThem) {
   const Json list = Get("/api/v1/pods");
   ASSERT_EQ(list["items"].size(), 4u) << list;
   EXPECT_EQ(list["items"][0]["metadata"]["namespace"], "a");
-  // The least of both: nothing is missed.
-  EXPECT_EQ(list["metadata"]["resourceVersion"], "11");
+  EXPECT_EQ(list["metadata"]["resourceVersion"], "31");
   const Json part = Get("/api/v1/namespaces/a/pods");
   EXPECT_EQ(part["metadata"]["resourceVersion"], "31") << part;
-  const auto other = served_->Ask("/api/v1/namespaces/c/pods");
-  ASSERT_TRUE(other);
-  EXPECT_NE(other->get_header_value("Warning").find("does not hold pods of namespace c"),
-            std::string::npos);
+  for (const auto& [of_c, status] :
+       {std::pair("/api/v1/namespaces/c/pods", 200),
+        {"/api/v1/namespaces/c/pods/one", 404},
+        {"/api/v1/namespaces/c/pods?watch=true&timeoutSeconds=1", 200}}) {
+    const auto other = served_->Ask(of_c);
+    ASSERT_TRUE(other) << of_c;
+    EXPECT_EQ(other->status, status) << of_c;
+    EXPECT_NE(other->get_header_value("Warning").find("does not hold pods of namespace c"),
+              std::string::npos)
+        << of_c;
+  }
   const auto owner = Store::Open({.path = Path()});
   ASSERT_TRUE(owner);
   // Behind the list's other collection, and below its version.
   Put(**owner, PodsOf("b"), "b/new", "20");
   Put(**owner, PodsOf("a"), "a/new", "40");
-  const auto events = Watch("/api/v1/pods?watch=true&resourceVersion=11&timeoutSeconds=15", 2);
+  const auto events = Watch("/api/v1/pods?watch=true&resourceVersion=31&timeoutSeconds=15", 2);
   ASSERT_EQ(events.size(), 2u) << Json(events);
   std::set<std::string> names;
   for (const Json& event : events) {

@@ -133,11 +133,43 @@ TEST_F(SearchTest, ResultsOfSomethingElseAreNotMixedIn) {
   const auto refused = Search(*Must(SourceOfModel(other, nullptr)), options);
   ASSERT_EQ(CodeOf(refused), ErrorCode::kInvalidArgument);
   EXPECT_NE(refused.error().message.find("another workload"), std::string::npos);
+  // Half as long is another measurement under the same name.
+  options.rounds = {0.05};
+  const auto shorter = Search(*source, options);
+  ASSERT_EQ(CodeOf(shorter), ErrorCode::kInvalidArgument);
+  EXPECT_NE(shorter.error().message.find("0.1, now 0.05"), std::string::npos)
+      << shorter.error().message;
+  options.rounds = {0.1};
+  EXPECT_NE(Must(Results::Load(options.results))->header().version.find("RocksDB "),
+            std::string::npos);
   options.memory_limit = size_t{128} << 20;
   EXPECT_EQ(CodeOf(Search(*source, options)), ErrorCode::kInvalidArgument);
   std::ofstream(File("garbage")) << "hello\n";
   options.results = File("garbage");
   EXPECT_FALSE(Search(*source, options));
+}
+
+TEST_F(SearchTest, AReportRefusesWhatHoldsOtherRowsToo) {
+  const auto source = Must(SourceOfModel(Tiny(), nullptr));
+  SearchOptions options = Options();
+  options.results = File("results");
+  options.rounds = {0.1};
+  options.repeats = 1;
+  Must(Search(*source, options));
+  const std::string name = options.matrix.back().name;
+  RunResult wrong = *Must(Results::Load(options.results))->Find({name, 0, 0});
+  wrong.measures->content = "other";
+  {
+    const auto header = Must(Results::Load(options.results))->header();
+    ASSERT_TRUE(Must(Results::Open(options.results, header))->Add({name, 0, 0}, wrong));
+  }
+  for (const SearchOutcome& outcome :
+       {Must(OutcomeOf(*Must(Results::Load(options.results)))), Must(Search(*source, options))}) {
+    for (const Measured& entry : outcome.measured) {
+      EXPECT_EQ(entry.failure.find("other rows") != std::string::npos, entry.candidate.name == name)
+          << entry.candidate.name << entry.failure;
+    }
+  }
 }
 
 TEST_F(SearchTest, ADiskBudgetIsKept) {
@@ -245,6 +277,35 @@ TEST_F(TraceSearchTest, AModelOfAStoreIsReplayedWithItsObjects) {
   const auto missing = SourceOfModel(model, store.get());
   ASSERT_EQ(CodeOf(missing), ErrorCode::kInvalidArgument);
   EXPECT_NE(missing.error().message.find("nodes"), std::string::npos);
+}
+
+TEST_F(TraceSearchTest, AModelIsReplayedWithTheCollectionThatHasItsObjectsAndAsLargeAsItSays) {
+  {
+    const auto owner = Must(Store::Open({.path = dir_.path()}));
+    // The one with the objects was opened first; it is emptied, and another one filled.
+    CollectionSpec spec = larder::testing::SpecOf("pods");
+    const CollectionId first = Must(owner->OpenCollection(spec)).id;
+    spec.ns = "shop";
+    const CollectionId second = Must(owner->OpenCollection(spec)).id;
+    ASSERT_LT(first, second);
+    Transaction empty = owner->Begin();
+    for (uint64_t i = 0; i < 300; ++i) empty.DeleteObject(first, larder::testing::PodKey(i));
+    ASSERT_TRUE(owner->Commit(std::move(empty), Durability::kSync));
+    std::vector<ObjectPtr> objects;
+    for (uint64_t i = 0; i < 50; ++i) objects.push_back(larder::testing::Pod(i));
+    larder::testing::PutAll(*owner, second, objects);
+  }
+  const auto store = Must(Reader());
+  const WorkloadModel model = Scaled(Must(ModelOf(*store)), 2);
+  const auto source = Must(SourceOfModel(model, store.get()));
+  const auto target = Must(Store::Open({.path = dir_.path("target")}));
+  ASSERT_TRUE(source->Prepare(*target));
+  size_t objects = 0;
+  ASSERT_TRUE(source->Base(*target, [&](Step& step) -> Result<void> {
+    objects += step.objects;
+    return {};
+  }));
+  EXPECT_EQ(objects, 100u);
 }
 
 TEST_F(TraceSearchTest, ATraceOfAnotherStoreIsRefused) {

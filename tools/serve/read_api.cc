@@ -66,15 +66,6 @@ std::vector<std::string> SplitPath(std::string_view path) {
   return out;
 }
 
-// kubectl shows it to its user.
-void Warn(const std::string& text, httplib::Response& response) {
-  // A namespace in it is the client's word, and may hold what no header may.
-  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
-  });
-  if (!text.empty() && plain) response.set_header("Warning", "299 - \"" + text + "\"");
-}
-
 std::string VersionDocument() {
   const Json out = {{"major", "1"},
                     {"minor", "32"},
@@ -113,13 +104,27 @@ ApiStatus BeingListedStatus(const Resource& resource) {
   return status;
 }
 
-ApiResult<void> CheckReached(const std::string& wanted, const Standing& standing) {
-  const bool ahead = CompareResourceVersions(wanted, standing.version).value_or(0) > 0;
+ApiResult<void> CheckReached(const std::string& wanted, const std::string& reached) {
+  const bool ahead = CompareResourceVersions(wanted, reached).value_or(0) > 0;
   if (!ahead) return {};
   const auto number = [](const std::string& text) {
     return std::strtoull(text.c_str(), nullptr, 10);
   };
-  return tl::unexpected(apiserver::TooLargeVersionStatus(number(wanted), number(standing.version)));
+  return tl::unexpected(apiserver::TooLargeVersionStatus(number(wanted), number(reached)));
+}
+
+std::string ReachedOf(const WatchHub& hub, const WatchHub::Collections& collections,
+                      const Standing& standing, const std::string& wanted) {
+  const bool told = collections.size() > 1 && hub.Find(collections, wanted);
+  return told ? wanted : standing.version;
+}
+
+void Warn(const std::string& text, httplib::Response& response) {
+  // A namespace in it is the client's word, and may hold what no header may.
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+  });
+  if (!text.empty() && plain) response.set_header("Warning", "299 - \"" + text + "\"");
 }
 
 std::vector<CollectionId> IdsOf(const StoredResource& resource) {
@@ -257,8 +262,11 @@ ApiResult<void> ReadApi::Get(Call& call) {
   // One object is of one moment, also in the middle of a later list.
   if (!standing.complete) return tl::unexpected(BeingListedStatus(resource.info->resource));
   const std::string wanted = Parameter(call.request.params, "resourceVersion");
-  if (auto reached = CheckReached(wanted, standing); !reached) return reached;
+  if (auto reached = CheckReached(wanted, standing.version); !reached) return reached;
   if (!object && object.error().code == ErrorCode::kNotFound) {
+    Query query;
+    query.ns = target.ns;
+    Warn(NotCovered(resource.stored, query), call.response);
     return tl::unexpected(apiserver::NotFoundStatus(*resource.info, target.name));
   }
   if (!object) return tl::unexpected(StatusOf(object.error()));
@@ -294,9 +302,11 @@ ApiResult<WantedVersion> WantedVersionOf(const httplib::Request& request,
   return WantedVersion{options->resource_version, options->version && exact};
 }
 
-ApiResult<void> CheckWanted(const WantedVersion& wanted, const Standing& standing) {
-  if (auto reached = CheckReached(wanted.version, standing); !reached) return reached;
-  if (!wanted.exact || wanted.version == standing.version) return {};
+// `version` is that of the list.
+ApiResult<void> CheckWanted(const WantedVersion& wanted, const std::string& reached,
+                            const std::string& version) {
+  if (auto checked = CheckReached(wanted.version, reached); !checked) return checked;
+  if (!wanted.exact || wanted.version == version) return {};
   return tl::unexpected(
       apiserver::ExpiredStatus("The resourceVersion for the provided list is too old."));
 }
@@ -329,7 +339,9 @@ class ReadApi::ListTransfer {
   // Adds the next page. False: that was the last one.
   ApiResult<bool> Next(std::string& out) {
     Standing standing, all;
-    const uint64_t position = hub_->Position();
+    const WatchHub::Collections ids = IdsOf(followed_);
+    // Before the read: what changes until then comes again in a watch from there.
+    const auto place = hub_->Now(ids);
     const auto page = follower_->Read([&](Store& store) -> Result<QueryPage> {
       LARDER_ASSIGN_OR_RETURN(standing, StandingOf(store, followed_));
       LARDER_ASSIGN_OR_RETURN(all, StandingOf(store, within_));
@@ -337,18 +349,20 @@ class ReadApi::ListTransfer {
     });
     if (!page) return tl::unexpected(StatusOf(page.error()));
     const bool others = !began_ && !hub_->SameCollectionsSince(position_);
-    if (!standing.synced || !all.synced || others || (began_ && all.lists != lists_)) {
+    const bool several = watchable_ && followed_.collections.size() > 1;
+    const bool known = began_ || !several || place;
+    if (!standing.synced || !all.synced || others || !known || (began_ && all.lists != lists_)) {
       return tl::unexpected(BeingListedStatus(target_.resource->info->resource));
     }
     const bool more = !page->continue_token.empty() && !limited_;
     if (!began_) {
-      if (auto right = CheckWanted(wanted_, standing); !right) {
+      const std::string& version = several ? place->version : standing.version;
+      const std::string reached = ReachedOf(*hub_, ids, standing, wanted_.version);
+      if (auto right = CheckWanted(wanted_, reached, version); !right) {
         return tl::unexpected(right.error());
       }
-      if (watchable_ && followed_.collections.size() > 1) {
-        hub_->Keep(IdsOf(followed_), standing.version, position);
-      }
-      out += shape_.ListHead(standing.version,
+      if (several) hub_->Keep(ids, *place);
+      out += shape_.ListHead(version,
                              limited_ ? apiserver::Base64UrlEncode(page->continue_token) : "");
     }
     for (size_t i = 0; i < page->objects.size(); ++i) {

@@ -73,8 +73,7 @@ class ReadApi {
 
 // Where the collections of a resource stand.
 struct Standing {
-  // The least of their versions, so that a watch from it misses nothing.
-  std::string version;
+  std::string version;   // the least of theirs: all of them have reached it
   uint64_t lists = 0;    // counts them: rows of one number belong together
   bool complete = true;  // each was listed to the end once
   bool synced = true;    // and none is being listed
@@ -83,13 +82,20 @@ Result<Standing> StandingOf(const Store& store, const StoredResource& resource);
 
 // 429, as the real server says it while its cache is filled.
 apiserver::ApiStatus BeingListedStatus(const Resource& resource);
-// Fails with 504 where the store has not reached the version that a client asks for; "" and "0" are
+// Fails with 504 where only an older version was reached than a client asks for; "" and "0" are
 // any.
-apiserver::ApiResult<void> CheckReached(const std::string& wanted, const Standing& standing);
+apiserver::ApiResult<void> CheckReached(const std::string& wanted, const std::string& reached);
+// What is reached for who asks for `wanted`: of several collections also what a client was told,
+// although not all of them have come so far.
+std::string ReachedOf(const WatchHub& hub, const WatchHub::Collections& collections,
+                      const Standing& standing, const std::string& wanted);
 
 // What a watch has to follow. Fails with 400 where several collections cannot be one stream.
 apiserver::ApiResult<StoredResource> Followed(const StoredResource& resource, const Query& query);
 std::vector<CollectionId> IdsOf(const StoredResource& resource);
+
+// A warning that kubectl shows to its user; empty: none.
+void Warn(const std::string& text, httplib::Response& response);
 
 // The query of a list or a watch as the store's lister takes it. Fails with 400.
 apiserver::ApiResult<Query> QueryOf(const httplib::Request& request, const std::string& ns,

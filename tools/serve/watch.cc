@@ -91,7 +91,7 @@ class StoreWatch {
     const auto standing = follower_->Read([&](Store& s) { return StandingOf(s, resource_); });
     if (!standing || FromVersion()) return {};
     if (!standing->synced) return tl::unexpected(BeingListedStatus(resource_.resource));
-    return CheckReached(version_, *standing);
+    return CheckReached(version_, ReachedOf(*hub_, collections_, *standing, version_));
   }
 
   // False: the connection is broken.
@@ -115,7 +115,7 @@ class StoreWatch {
       if (SteadyClock::now() >= deadline_) return End();
       if (SteadyClock::now() >= bookmark_at) {
         bookmark_at = SteadyClock::now() + kBookmarks;
-        if (bookmarks_ && !SendBookmark(place_.version, false)) return false;
+        if (bookmarks_ && !SendBookmark(false)) return false;
       }
     }
   }
@@ -147,7 +147,9 @@ class StoreWatch {
   bool SendInitial() {
     std::string after;
     uint64_t lists = 0;
-    place_.position = hub_->Position();
+    const auto place = hub_->Now(collections_);
+    if (!place) return Gone(kListedAnew);
+    place_ = *place;
     for (bool first = true; first || !after.empty(); first = false) {
       Query page_query = query_;
       page_query.limit = 500;
@@ -161,14 +163,21 @@ class StoreWatch {
       if (!standing.synced || (!first && standing.lists != lists)) return Gone(kListedAnew);
       if (first) {
         lists = standing.lists;
-        newest_sent_ = version_ = standing.version;
+        version_ = standing.version;
       }
       for (const ObjectPtr& object : page->objects) {
         if (!Put("ADDED", *object, object->resource_version())) return false;
       }
       after = page->continue_token;
     }
-    if (initial_events_ && bookmarks_) return SendBookmark(version_, true);
+    if (collections_.size() == 1) {
+      place_.version = version_;
+    } else {
+      hub_->Keep(collections_, place_);
+    }
+    // Behind a differential list an object may be newer than its collection.
+    newest_sent_ = place_.version;
+    if (initial_events_ && bookmarks_) return SendBookmark(true);
     return Flush();
   }
 
@@ -191,14 +200,20 @@ class StoreWatch {
   bool Put(std::string_view type, const Object& object, std::string_view version) {
     buffer_ += shape_.Event(type, object, version, first_);
     first_ = false;
-    if (CompareResourceVersions(version, newest_sent_).value_or(0) > 0) newest_sent_ = version;
+    Sent(version);
     return buffer_.size() < kFlushBytes || Flush();
   }
 
-  bool SendBookmark(const std::string& version, bool initial_events_end) {
-    if (collections_.size() > 1) hub_->Keep(collections_, version, place_.position);
-    if (CompareResourceVersions(version, newest_sent_).value_or(0) > 0) newest_sent_ = version;
-    buffer_ += shape_.Bookmark(version, initial_events_end);
+  // Of several collections each version says how much was sent, whatever its number.
+  void Sent(std::string_view version) {
+    const bool newer = CompareResourceVersions(version, newest_sent_).value_or(0) > 0;
+    if (newer || collections_.size() > 1) newest_sent_ = version;
+  }
+
+  bool SendBookmark(bool initial_events_end) {
+    if (collections_.size() > 1) hub_->Keep(collections_, place_);
+    Sent(place_.version);
+    buffer_ += shape_.Bookmark(place_.version, initial_events_end);
     return Flush();
   }
 
@@ -247,12 +262,14 @@ ApiResult<void> ReadApi::Watch(Call& call) {
   query->limit = 0;
   auto followed = Followed(call.target.resource->stored, *query);
   if (!followed) return tl::unexpected(followed.error());
+  const std::string not_covered = NotCovered(call.target.resource->stored, *query);
   auto watch =
       std::make_shared<StoreWatch>(follower_, hub_, *std::move(followed), *std::move(query),
                                    Representation(*call.target.resource, call.shape,
                                                   Parameter(call.request.params, "includeObject")),
                                    call.request, call.position);
   if (auto checked = watch->Check(); !checked) return checked;
+  Warn(not_covered, call.response);
   apiserver::Connection& connection = call.connection;
   call.response.set_header("Cache-Control", "no-cache, private");
   call.response.set_chunked_content_provider(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "tools/catalog.h"
 
 namespace larder::tools {
 namespace {
@@ -26,10 +27,11 @@ WatchHub::WatchHub(StoreFollower* follower, Options options)
   if (collections) {
     MutexLock lock(mutex_);
     for (const CollectionInfo& info : *collections) {
-      const std::string& version = info.cursor.resource_version;
-      lines_[info.id] = {info.spec.resource.ToString(), version,
-                         info.cursor.state == SyncState::kSynced, version};
+      Line& line = lines_[info.id];
+      line.Take(info);
+      line.oldest = line.version;
     }
+    for (const auto& [collection, line] : lines_) (void)Overtakes(line);
   }
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
@@ -71,14 +73,15 @@ void WatchHub::Append(FollowedTurn turn) {
   const CollectionId collection = turn.collection.id;
   const auto [at, added] = lines_.try_emplace(collection);
   Line& line = at->second;
-  line.resource = turn.collection.spec.resource.ToString();
-  line.version = turn.collection.cursor.resource_version;
-  line.synced = turn.collection.cursor.state == SyncState::kSynced;
+  if (turn.collection.cursor.resource_version != line.version) line.reached_at = last_;
+  line.Take(turn.collection);
+  line.overtaken = false;
   if (turn.problem && !std::exchange(line.warned, true)) {
     spdlog::warn("following {}: {}; its watches are told to list it again",
                  turn.collection.spec.ToString(), turn.problem->message);
   }
-  if (added || turn.gone) {
+  const bool overtakes = Overtakes(line);
+  if (added || turn.gone || overtakes) {
     BreakAll(line.resource);
   } else if (turn.broken) {
     Break(collection, line);
@@ -90,6 +93,25 @@ void WatchHub::Append(FollowedTurn turn) {
   }
   while (window_.size() > options_.max_changes || window_bytes_ > options_.max_bytes) DropOldest();
   changed_.notify_all();
+}
+
+void WatchHub::Line::Take(const CollectionInfo& info) {
+  resource = info.spec.resource.ToString();
+  version = info.cursor.resource_version;
+  synced = info.cursor.state == SyncState::kSynced;
+  whole = IsWhole(info.spec);
+  updated_ms = info.cursor.updated_ms;
+}
+
+bool WatchHub::Overtakes(const Line& line) {
+  if (!line.whole) return false;
+  bool any = false;
+  for (auto& [collection, other] : lines_) {
+    const bool same = other.whole && other.resource == line.resource;
+    if (!same || !IsLeftBehind(other.updated_ms, line.updated_ms)) continue;
+    any = !std::exchange(other.overtaken, true) || any;
+  }
+  return any;
 }
 
 void WatchHub::BreakAll(const std::string& resource) {
@@ -110,7 +132,7 @@ void WatchHub::Break(CollectionId collection, Line& line) {
   }
   window_.swap(others);
   line.oldest = line.version;
-  line.listed_at = ++last_;
+  line.listed_at = line.reached_at = ++last_;
 }
 
 void WatchHub::DropOldest() {
@@ -128,6 +150,13 @@ void WatchHub::DropOldest() {
 uint64_t WatchHub::Position() const {
   MutexLock lock(mutex_);
   return last_;
+}
+
+std::optional<WatchHub::Place> WatchHub::Now(const Collections& collections) const {
+  MutexLock lock(mutex_);
+  const bool synced = std::all_of(collections.begin(), collections.end(),
+                                  [&](CollectionId collection) { return SyncedLine(collection); });
+  return synced ? std::optional(PlaceNow(collections)) : std::nullopt;
 }
 
 bool WatchHub::SameCollectionsSince(uint64_t position) const {
@@ -153,13 +182,27 @@ bool WatchHub::Reaches(const Collections& collections, uint64_t position) const 
   return true;
 }
 
-std::string WatchHub::LeastVersion(const Collections& collections) const {
-  std::string least;
+WatchHub::Place WatchHub::PlaceNow(const Collections& collections) const {
+  std::vector<const Line*> lines;
   for (const CollectionId collection : collections) {
-    const Line* const line = SyncedLine(collection);
-    if (line && (least.empty() || IsNewer(least, line->version))) least = line->version;
+    if (const Line* const line = SyncedLine(collection)) lines.push_back(line);
   }
-  return least;
+  if (lines.empty()) return {last_, "", last_};
+  const Line& newest =
+      **std::max_element(lines.begin(), lines.end(), [](const Line* a, const Line* b) {
+        return a->reached_at != b->reached_at ? a->reached_at < b->reached_at
+                                              : IsNewer(b->version, a->version);
+      });
+  Place place{last_, newest.version, newest.reached_at};
+  // An event of another one may have told it before.
+  for (const Line* const line : lines) {
+    if (line->version == place.version)
+      place.version_at = std::min(place.version_at, line->reached_at);
+  }
+  // But from before a list no watch begins.
+  for (const Line* const line : lines)
+    place.version_at = std::max(place.version_at, line->listed_at);
+  return place;
 }
 
 std::deque<WatchHub::Entry>::const_iterator WatchHub::Behind(uint64_t position) const {
@@ -167,39 +210,37 @@ std::deque<WatchHub::Entry>::const_iterator WatchHub::Behind(uint64_t position) 
                           [](uint64_t at, const Entry& entry) { return at < entry.position; });
 }
 
-void WatchHub::Keep(const Collections& collections, const std::string& version, uint64_t position) {
+void WatchHub::Keep(const Collections& collections, const Place& place) {
   MutexLock lock(mutex_);
   std::deque<Kept> usable;
   bool known = false;
   for (Kept& kept : kept_) {
     // From a position that left the window no watch can begin.
     if (!Reaches(kept.collections, kept.position)) continue;
-    // The earlier one serves both: what comes twice does no harm.
-    known = known || (kept.version == version && kept.collections == collections);
+    known = known || (kept.version == place.version && kept.collections == collections);
     usable.push_back(std::move(kept));
   }
   kept_.swap(usable);
   if (known) return;
-  kept_.push_back({collections, version, position});
+  kept_.push_back({collections, place.version, place.version_at});
   if (kept_.size() > options_.max_kept) kept_.pop_front();
 }
 
 std::optional<WatchHub::Start> WatchHub::FindKept(const Collections& collections,
                                                   std::string_view version) const {
+  std::optional<uint64_t> position;
   for (const Kept& kept : kept_) {
-    if (kept.version == version && kept.collections == collections &&
-        Reaches(collections, kept.position)) {
-      return Start{kept.position, true};
-    }
+    if (kept.version == version && kept.collections == collections) position = kept.position;
   }
   // Who got `version` in an event knows what came in front of it, whatever its version.
   for (const Entry& entry : window_) {
-    if (Includes(collections, entry.collection) && entry.change.version == version &&
-        Reaches(collections, entry.position)) {
-      return Start{entry.position, true};
+    if (Includes(collections, entry.collection) && entry.change.version == version) {
+      position = std::min(position.value_or(entry.position), entry.position);
+      break;
     }
   }
-  return std::nullopt;
+  if (!position || !Reaches(collections, *position)) return std::nullopt;
+  return Start{*position, true};
 }
 
 Result<WatchHub::Start> WatchHub::Find(const Collections& collections,
@@ -244,7 +285,7 @@ WatchHub::Wake WatchHub::Next(const Collections& collections, Place& place,
     for (auto entry = Behind(place.position); entry != window_.end(); ++entry) {
       if (Includes(collections, entry->collection)) out.push_back(entry->change);
     }
-    place = {last_, LeastVersion(collections)};
+    place = PlaceNow(collections);
     if (!out.empty()) return Wake::kChanges;
     if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return Wake::kTime;
   }
