@@ -32,7 +32,7 @@ class KubeWatchForm : public KubeTest {
     return Hear(MakeRequests().Watch(version, kTime, form), form);
   }
   std::vector<Heard> Initial(Form form) {
-    return Hear(MakeRequests().WatchList(kTime, form), form);
+    return Hear(MakeRequests().WatchList("", kTime, form), form);
   }
   Requests MakeRequests() {
     options_.resource = resource_;
