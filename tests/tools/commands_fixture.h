@@ -28,11 +28,12 @@ class CommandsTest : public ::testing::Test {
     EXPECT_FALSE(json.is_discarded()) << outcome.out << outcome.err;
     return json;
   }
-  void Damage() const {
-    ASSERT_EQ(Run({"compact"}).exit_code, 0);
+  void Damage() const { Damage(Path()); }
+  static void Damage(const std::string& store) {
+    ASSERT_EQ(RunLarder({"compact", "--store", store}).exit_code, 0);
     // One byte in the middle of the largest table.
     std::filesystem::path largest;
-    for (const auto& entry : std::filesystem::directory_iterator(Path())) {
+    for (const auto& entry : std::filesystem::directory_iterator(store)) {
       if (entry.path().extension() == ".sst" &&
           (largest.empty() || entry.file_size() > std::filesystem::file_size(largest))) {
         largest = entry.path();

@@ -8,6 +8,7 @@
 
 #include "indexer/indexer.h"
 #include "tests/tools/commands_fixture.h"
+#include "tests/tools/served_store.h"
 
 namespace larder {
 namespace {
@@ -57,11 +58,25 @@ TEST_F(IndexCommandTest, RebuildingOneIndexDoesNotCallAFunctionsIndexReady) {
 }
 
 TEST_F(CommandsTest, AnIndexOfADamagedObjectIsKeptAndNotBuiltAnew) {
-  Damage();
-  const Outcome rebuilt = Run({"index", "rebuild", "pods", "node"});
+  const std::string path = scratch_ / "damaged";
+  {
+    const auto store = Store::Open({.path = path});
+    ASSERT_TRUE(store) << store.error().ToString();
+    Written pods(store->get(), "pods");
+    pods.BeginList();
+    for (const char* name : {"a/one", "b/one", "c/one"}) pods.Commit({{name, "7", 50'000}});
+    pods.EndList("10");
+    const auto indexed = Indexer::Open(store->get(), nullptr, pods.spec(),
+                                       {*IndexDefinition::ByField("name", "metadata.name")});
+    ASSERT_TRUE(indexed) << indexed.error().ToString();
+    ASSERT_TRUE((*indexed)->WaitUntilReady(std::chrono::seconds(10)));
+  }
+  ASSERT_NO_FATAL_FAILURE(Damage(path));
+  const Outcome rebuilt = RunLarder({"index", "rebuild", "pods", "name", "--store", path});
   EXPECT_EQ(rebuilt.exit_code, 1) << rebuilt.err;
   EXPECT_NE(rebuilt.err.find("verify --repair"), std::string::npos) << rebuilt.err;
-  EXPECT_EQ(Run({"index", "values", "pods", "node"}).out, "VALUE   OBJECTS\nn1            3\n");
+  const Outcome values = RunLarder({"index", "values", "pods", "name", "--store", path});
+  EXPECT_EQ(values.out, "VALUE   OBJECTS\none           3\n") << values.err;
 }
 
 TEST_F(IndexCommandTest, ValuesOfAnIndexThatIsBeingBuiltAreNotShown) {

@@ -180,6 +180,9 @@ TEST_F(TuneTest, AFullDiskIsAnErrorThatKeepsTheResultsAndLeavesTheStoreAlone) {
                     model = scratch_ / "model.json";
   ASSERT_TRUE(fs::create_directory(small));
   ASSERT_EQ(RunLarder({"tune", "model", "--store", Path(), "--file", model}).exit_code, 0);
+  Json shorter = Json::parse(ReadAll(model));
+  shorter["events"] = 400;
+  std::ofstream(model) << shorter;
   std::map<std::string, std::string> before;
   for (const auto& entry : fs::directory_iterator(Path())) {
     before[entry.path()] = ReadAll(entry.path());
@@ -196,7 +199,6 @@ TEST_F(TuneTest, AFullDiskIsAnErrorThatKeepsTheResultsAndLeavesTheStoreAlone) {
          "tune",       "replay",
          "--store",    Path(),
          "--workload", model,
-         "--scale",    "0.02",
          kOne,         "--repeats",
          "1",          "--scratch",
          small,        "--results",
