@@ -154,9 +154,10 @@ uint64_t WatchHub::Position() const {
 
 std::optional<WatchHub::Place> WatchHub::Now(const Collections& collections) const {
   MutexLock lock(mutex_);
-  const bool synced = std::all_of(collections.begin(), collections.end(),
-                                  [&](CollectionId collection) { return SyncedLine(collection); });
-  return synced ? std::optional(PlaceNow(collections)) : std::nullopt;
+  for (const CollectionId collection : collections) {
+    if (!SyncedLine(collection)) return std::nullopt;
+  }
+  return PlaceNow(collections);
 }
 
 bool WatchHub::SameCollectionsSince(uint64_t position) const {
