@@ -2,10 +2,13 @@
 
 #include <rocksdb/convenience.h>
 #include <rocksdb/sst_file_reader.h>
+#include <rocksdb/wal_filter.h>
+#include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 
 #include "storage/directory.h"
 #include "storage/manifest_guard.h"
@@ -43,6 +46,46 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
   }
   return families;
 }
+
+// A recovery that met a damaged record left out what stands behind it in the log, and gave the same
+// sequence numbers to the commits that followed, in the next log. Who skips the damaged record
+// finds both, of which the later log's count: over two rows of one key and number a build with
+// assertions aborts. Looks through all logs first, when nothing is taken from them.
+class LatestCommits final : public rocksdb::WalFilter {
+ public:
+  const char* Name() const override { return "larder.LatestCommits"; }
+  void HasLookedThrough() { looked_through_ = true; }
+
+  WalProcessingOption LogRecordFound(unsigned long long log, const std::string& /*path*/,
+                                     const rocksdb::WriteBatch& batch,
+                                     rocksdb::WriteBatch* /*changed*/,
+                                     bool* /*is_changed*/) override {
+    const uint64_t sequence = SequenceOf(batch);
+    if (!looked_through_) {
+      uint64_t& first = first_.try_emplace(log, sequence).first->second;
+      first = std::min(first, sequence);
+      return WalProcessingOption::kIgnoreCurrentRecord;
+    }
+    const bool replaced =
+        std::any_of(first_.upper_bound(log), first_.end(),
+                    [&](const auto& later) { return sequence + batch.Count() > later.second; });
+    return replaced ? WalProcessingOption::kIgnoreCurrentRecord
+                    : WalProcessingOption::kContinueProcessing;
+  }
+
+ private:
+  // Its first eight bytes, the lowest first.
+  static uint64_t SequenceOf(const rocksdb::WriteBatch& batch) {
+    uint64_t sequence = 0;
+    for (size_t i = 8; i-- > 0;) {
+      sequence = sequence << 8 | static_cast<unsigned char>(batch.Data()[i]);
+    }
+    return sequence;
+  }
+
+  bool looked_through_ = false;
+  std::map<uint64_t, uint64_t> first_;  // the lowest sequence number of each log
+};
 
 // RocksDB reads tables and logs and moves them away, but changes none: a link will do. There are
 // file systems without.
@@ -120,7 +163,12 @@ Result<std::unique_ptr<Wreck>> Wreck::Open(const std::string& path) {
   std::unique_ptr<Wreck> wreck(new Wreck());
   wreck->is_prefix_ = wreck->TryOpen(path, StrictOptions()).ok();
   if (!wreck->is_prefix_) {
-    const rocksdb::Status status = wreck->TryOpen(path, ForgivingOptions());
+    LatestCommits commits;  // RocksDB asks it while it opens, and not later
+    rocksdb::DBOptions options = ForgivingOptions();
+    options.wal_filter = &commits;
+    (void)Wreck().TryOpen(path, options);
+    commits.HasLookedThrough();
+    const rocksdb::Status status = wreck->TryOpen(path, options);
     if (!status.ok()) return tl::unexpected(FromRocks(status, "repairing " + path));
   }
   if (wreck->handles_.size() == 1 && HasRows(path)) {

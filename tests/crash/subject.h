@@ -35,8 +35,8 @@ inline constexpr Mutant kMutants[] = {
     {"no-inherited-sync", "power", "1"},
     // An index key stays behind.
     {"index-left", "kill", "2"},
-    // A queue item is added outside the commit.
-    {"queue-apart", "kill", "3"},
+    // A queue item is added outside the commit: it is lost, or comes again.
+    {"queue-apart", "kill", "3|4"},
     // Done before the work.
     {"done-first", "kill", "3"},
     // Who was told everything is forgotten.

@@ -130,6 +130,44 @@ TEST_F(VerifyTest, RepairReadsAroundADamagedBlock) {
   EXPECT_EQ(verified.objects, report.objects_kept);
 }
 
+TEST_F(VerifyTest, RepairLeavesOutWhatARecoveryHadLeftOut) {
+  Must(Compact(*store_));  // tables that can be damaged
+  const auto put = [this](uint64_t from, uint64_t to) {
+    for (uint64_t version = from; version <= to; ++version) {
+      testing::PutAll(*store_, pods_.id, {Pod(100, version)});
+    }
+  };
+  const auto version = [this] {
+    return std::string(Must(store_->Get(pods_.id, PodKey(100)))->resource_version());
+  };
+  put(1, 40);
+  const std::string last = version();
+  store_.reset();
+  fs::path log;
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    if (entry.path().extension() == ".log" && entry.file_size() > 0) log = entry.path();
+  }
+  std::fstream(log, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(fs::file_size(log) / 2))
+      .write("damaged", 7);
+  Open();
+  ASSERT_NE(version(), last) << "it is behind the damage";
+  // With the sequence numbers of what is left out, and fewer of them.
+  put(51, 53);
+  const std::string newest = version();
+  store_.reset();
+  fs::directory_entry least;
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    if (entry.path().extension() != ".sst") continue;
+    if (least.path().empty() || entry.file_size() < least.file_size()) least = entry;
+  }
+  fs::resize_file(least.path(), least.file_size() / 2);  // so that the logs are read forgivingly
+  const RepairReport report = Must(Repair({.path = dir_.path()}));
+  EXPECT_EQ(report.relist, std::vector<std::string>{"pods"});
+  Open();
+  EXPECT_EQ(version(), newest);
+}
+
 TEST_F(VerifyTest, RepairMakesAStoreOfOneWithoutAManifest) {
   Must(Compact(*store_));
   store_.reset();
