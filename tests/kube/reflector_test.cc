@@ -209,7 +209,7 @@ TEST_F(KubeReflector, AnotherClusterIsRefused) {
   ASSERT_TRUE(Reaches([](const ReflectorStatus& status) {
     return status.state == ReflectorState::kAnotherCluster;
   }));
-  EXPECT_THAT(Status().error->message, HasSubstr(cluster_uid_));
+  EXPECT_THAT(Status().last_error->message, HasSubstr(cluster_uid_));
   EXPECT_TRUE(target.Objects().empty());
 }
 
