@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/crash/journal.h"
+#include "tests/crash/process.h"
 #include "tests/crash/subject.h"
 
 namespace larder::crash {
@@ -76,6 +77,19 @@ INSTANTIATE_TEST_SUITE_P(Crash, SoundDisk,
                          ::testing::Values("--mode kill --runs 150", "--mode power --runs 20",
                                            "--mode io --runs 20",
                                            "--mode io --sweep --operation sync"));
+
+TEST(Crash, AnAssertionIsKnownOnlyWhereItMayBe) {
+  const std::string of_a_disk = AssertionIn(
+      "program: ./file/writable_file_writer.h:312: int F(): Assertion `sync_without_flush_called_' "
+      "failed.\n");
+  EXPECT_TRUE(IsKnownAssertion(of_a_disk, true));
+  EXPECT_FALSE(IsKnownAssertion(of_a_disk, false));
+  const std::string of_two_flushes = AssertionIn(
+      "program: ./db/db_impl/db_impl_compaction_flush.cc:423: int F(): Assertion "
+      "`cfd->GetFlushReason() == cfds[0]->GetFlushReason()' failed.\n");
+  EXPECT_TRUE(IsKnownAssertion(of_two_flushes, false));
+  EXPECT_FALSE(IsKnownAssertion(AssertionIn("p: ./a.h:1: int F(): Assertion `x' failed."), true));
+}
 
 // A disk that is full in the middle of a line ends the process; the next one's line is whole.
 TEST(Journal, WhatADyingProcessWroteHalfDoesNotSpoilTheNextLine) {

@@ -224,8 +224,8 @@ class Episode {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // What is wrong with how a process ended. Debian's RocksDB has its assertions on: one of those
-  // that a failing disk is known to lead to is a crash like any other, and is counted.
+  // What is wrong with how a process ended. Debian's RocksDB has its assertions on: a known one
+  // is a crash like any other, and is counted.
   std::vector<std::string> JudgeEnd(std::optional<int> code) {
     if (!code || code == kSettled || code == -SIGKILL) return {};
     const std::string said = Said();
@@ -238,7 +238,7 @@ class Episode {
     if (code == kRefused && may_refuse) return {};
     if (*code >= 0) return {fmt::format("promise 6: a process ended with {}: {}", *code, said)};
     const std::string assertion = AssertionIn(said);
-    if (code == -SIGABRT && disk_failed_ && IsKnownAssertion(assertion)) {
+    if (code == -SIGABRT && IsKnownAssertion(assertion, disk_failed_)) {
       ++result_.aborts[assertion];
       return {};
     }
@@ -421,6 +421,7 @@ class Episode {
     auto violations = JudgeEnd(code);
     if (!violations.empty()) return violations;
     if (!runs_still && code != kSettled) code = RunToRest({});
+    if (code == -SIGABRT && JudgeEnd(code).empty()) code = RunToRest({});
     return code == kSettled ? CheckAtRest() : NotAtRest(code);
   }
 

@@ -19,7 +19,8 @@ void Kill(pid_t pid);
 // The assertion that ended a process, "FILE:LINE: FUNCTION: Assertion `...' failed.", in what it
 // said; empty: none did.
 std::string AssertionIn(const std::string& said);
-// One that RocksDB is known to end a process by when its disk fails (docs/reliability.md)?
-bool IsKnownAssertion(const std::string& assertion);
+// One that RocksDB is known to end a process by (docs/reliability.md): some only when its disk
+// fails.
+bool IsKnownAssertion(const std::string& assertion, bool disk_failed);
 
 }  // namespace larder::crash

@@ -83,7 +83,8 @@ class Trial {
     if (code_ == -SIGABRT) assertion_ = AssertionIn(Said());
     const bool met = code_ != kUnharmed && fs::exists(MetFile(journal_));
     if (code_ == kUnharmed || code_ == kSettled || code_ == kGaveUp || code_ == -SIGKILL) return {};
-    if (met && (code_ == kRefused || IsKnownAssertion(assertion_))) return {};
+    if (met && code_ == kRefused) return {};
+    if (IsKnownAssertion(assertion_, met)) return {};
     return {fmt::format("promise {}: the process ended with {}: {}",
                         *code_ > 0 && code_ != kDamaged ? 6 : 7, *code_, Said())};
   }
