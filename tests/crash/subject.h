@@ -29,11 +29,11 @@ inline constexpr Mutant kMutants[] = {
     {"sweep-early", "kill", "3|4"},
     // The crash takes the store away.
     {"empty-store", "kill", "1"},
-    // The disk says that it synced a log, and did not: commits are missing, or tables know more
-    // than the log.
-    {"no-sync", "power", "1|7"},
+    // The disk says that it synced a log, and did not: commits are missing, work of theirs is, or
+    // tables know more than the log.
+    {"no-sync", "power", "1|3|7"},
     // The same of what an earlier process has left.
-    {"no-inherited-sync", "power", "1|7"},
+    {"no-inherited-sync", "power", "1|3|7"},
     // An index key stays behind.
     {"index-left", "kill", "2"},
     // A queue item is added outside the commit: it is lost, or comes again.
