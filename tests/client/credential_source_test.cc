@@ -43,6 +43,13 @@ class CredentialSourceTest : public ::testing::Test {
                       R"("kind":"ExecCredential","status":)" + status + "}' $n\n");
     return plugin;
   }
+  // A file that is read again, beside a plugin whose tokens are t1, t2, ...
+  ClientConfig AuthorityAndPlugin() {
+    ClientConfig config;
+    config.ca_file = dir_.Write("ca", "pem");
+    config.exec = Plugin(R"({"token":"t%s"})");
+    return config;
+  }
   int Runs() {
     const std::string runs = dir_.Read("runs");
     return static_cast<int>(std::count(runs.begin(), runs.end(), '\n'));
@@ -168,9 +175,7 @@ TEST_F(CredentialSourceTest, ThePluginRunsAgainWhenItsCredentialWasRefused) {
 
 // Reading the other files again does not make it another one.
 TEST_F(CredentialSourceTest, APluginsCredentialIsRefusedAlsoWhenFilesWereReadAgainSince) {
-  ClientConfig config;
-  config.ca_file = dir_.Write("ca", "pem");
-  config.exec = Plugin(R"({"token":"t%s"})");
+  const ClientConfig config = AuthorityAndPlugin();
   CredentialSource source(config, &clock_);
   const auto first = *source.Get({});
   clock_.Advance(1min);
@@ -180,9 +185,7 @@ TEST_F(CredentialSourceTest, APluginsCredentialIsRefusedAlsoWhenFilesWereReadAga
 }
 
 TEST_F(CredentialSourceTest, WhatIsRefusedWhileFilesAreReadAgainStaysRefused) {
-  ClientConfig config;
-  config.ca_file = dir_.Write("ca", "pem");
-  config.exec = Plugin(R"({"token":"t%s"})");
+  const ClientConfig config = AuthorityAndPlugin();
   CredentialSource source(config, &clock_);
   const auto first = *source.Get({});
   std::filesystem::remove(config.ca_file);  // which is said in the log, in the middle of it

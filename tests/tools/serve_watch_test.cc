@@ -32,6 +32,13 @@ class ServeWatchTest : public ::testing::Test {
   }
   std::string Path() const { return scratch_ / "store"; }
 
+  // Names and versions of the pods, until the options stop it.
+  Outcome GetAndWatch(const RunOptions& options) const {
+    return RunLarder({"get", "pods", "-A", "-w", "--store", Path(), "-o",
+                      R"(jsonpath={.metadata.name}@{.metadata.resourceVersion}{"\n"})"},
+                     options);
+  }
+
   // Asks until the list has this version.
   static Json ListAt(ServedStore& served, const std::string& path, const std::string& version) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -341,10 +348,7 @@ TEST_F(TakeOverTest, GetGoesOnWithTheOther) {
     }
     return out.find("four@31") != std::string::npos;
   };
-  const Outcome watch =
-      RunLarder({"get", "pods", "-A", "-w", "--store", Path(), "-o",
-                 R"(jsonpath={.metadata.name}@{.metadata.resourceVersion}{"\n"})"},
-                options);
+  const Outcome watch = GetAndWatch(options);
   EXPECT_EQ(watch.exit_code, 0) << watch.err;
   EXPECT_NE(watch.out.find("four@31\n"), std::string::npos) << watch.out;
   EXPECT_NE(watch.out.find("two@8\n"), std::string::npos) << watch.out;
@@ -367,10 +371,7 @@ TEST_F(ServeWatchTest, GetSaysThatAListCameBetweenAndWhatDiffers) {
     return out.find("one@40") != std::string::npos && out.find("three@41") != std::string::npos &&
            out.find("two@8") != out.rfind("two@8");
   };
-  const Outcome watch =
-      RunLarder({"get", "pods", "-A", "-w", "--store", Path(), "-o",
-                 R"(jsonpath={.metadata.name}@{.metadata.resourceVersion}{"\n"})"},
-                options);
+  const Outcome watch = GetAndWatch(options);
   EXPECT_EQ(watch.exit_code, 0) << watch.err;
   EXPECT_NE(watch.out.find("one@40\n"), std::string::npos) << watch.out;
   EXPECT_NE(watch.out.find("three@41\n"), std::string::npos) << watch.out;
